@@ -1,0 +1,275 @@
+"""The store in Redis or Valkey: one EVALSHA for a decision, on the server's clock, over a held connection."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
+
+import redis
+
+from tenantlimits.domain.plans import Plan, Stamps, Subject
+from tenantlimits.engine import resp, scripts
+from tenantlimits.engine.base import (
+    USAGE_TTL_MS,
+    Acknowledge,
+    Admit,
+    Begin,
+    Begun,
+    Collect,
+    Command,
+    Counted,
+    Member,
+    Move,
+    Peek,
+    Pending,
+    Release,
+    Renew,
+    Settle,
+    Status,
+)
+from tenantlimits.engine.connections import Connections
+from tenantlimits.engine.keys import SHARDS, Identity, Keys, keys_of, member_keys, pending_key, stamp_key
+from tenantlimits.engine.packing import KEY_OF, NO_LEASE, STATUSES, Compiled, ask, hour, packed_keys
+from tenantlimits.engine.resp import Reply, bulk
+from tenantlimits.engine.scripts import Script
+
+R = TypeVar("R")
+
+
+class Call(NamedTuple):
+    """What is sent for a command, packed, and how its replies are read."""
+
+    commands: Sequence[bytes]
+    read: Callable[[list[Reply]], Any]
+    script: Script | None = None
+
+    def again(self, unknown: Sequence[int]) -> list[bytes]:
+        """What to send to a server that did not know the script: its text first."""
+        assert self.script is not None
+        load = resp.command([bulk("SCRIPT"), bulk("LOAD"), bulk(self.script.text)])
+        return [load, *(self.commands[number] for number in unknown)]
+
+
+class RedisEngine:
+    """A store that all processes share. `clock`, for tests and simulations, replaces the server's (us since the epoch)."""
+
+    def __init__(
+        self, connections: Connections, *, prefix: str = "tl", clock: Callable[[], float] | None = None
+    ) -> None:
+        self._connections, self._prefix, self._clock = connections, prefix, clock
+        self._calls: dict[type, Callable[[Any], Call]] = {
+            Admit: self._admit, Peek: self._peek, Settle: self._settle, Release: self._release, Renew: self._renew,
+            Begin: self._begin, Move: self._move,
+            Pending: self._pending, Collect: self._collect, Acknowledge: self._acknowledge,
+        }  # fmt: skip
+
+    def call(self, command: Command[Any]) -> Call:
+        """What is sent for a command."""
+        return self._calls[type(command)](command)
+
+    def run(self, command: Command[R]) -> R:
+        """Run a command; redis.RedisError where the store cannot be reached or answers with an error."""
+        call = self.call(command)
+        replies = self._connections.exchange(call.commands)
+        unknown = _unknown(replies)
+        if unknown:
+            _mend(replies, unknown, self._connections.exchange(call.again(unknown)))
+        return cast(R, call.read(replies))
+
+    async def arun(self, command: Command[R]) -> R:
+        """The same from an event loop."""
+        call = self.call(command)
+        replies = await self._connections.aexchange(call.commands)
+        unknown = _unknown(replies)
+        if unknown:
+            _mend(replies, unknown, await self._connections.aexchange(call.again(unknown)))
+        return cast(R, call.read(replies))
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._connections.close()
+
+    # Decisions
+
+    def _admit(self, command: Admit) -> Call:
+        compiled = self._compiled(command.plan)
+        question = ask(command.cost, command.lease or NO_LEASE)
+        return self._on_plan(compiled, compiled.admit, command.identity, question, compiled.answer)
+
+    def _peek(self, command: Peek) -> Call:
+        compiled = self._compiled(command.plan)
+        script = scripts.peek(compiled.shape, caller_clock=self._clock is not None)
+        return self._on_plan(compiled, script, command.identity, ask(command.cost, NO_LEASE), compiled.answer)
+
+    def _settle(self, command: Settle) -> Call:
+        compiled = self._compiled(command.plan)
+        witnesses = [command.witnesses.get(term.id, 0.0) for term in command.plan.asked]
+        question = bulk(struct.pack(f"<d{len(witnesses)}d", command.delta, *witnesses))
+        script = scripts.settle(compiled.shape, caller_clock=self._clock is not None)
+        return self._on_plan(compiled, script, command.identity, question, _status)
+
+    def _on_plan(
+        self,
+        compiled: Compiled,
+        script: Script,
+        identity: Identity,
+        question: bytes,
+        read: Callable[[list[Reply]], Any],
+    ) -> Call:
+        names = packed_keys(self._prefix, identity)
+        keys = [names[number] for number in compiled.keys]
+        return Call([self._packed(script, keys, [compiled.policy, question])], read, script)
+
+    def _compiled(self, plan: Plan) -> Compiled:
+        compiled = plan.compiled
+        if not isinstance(compiled, Compiled):
+            compiled = plan.compiled = Compiled.of(plan, caller_clock=self._clock is not None)
+        return compiled
+
+    # Leases
+
+    def _release(self, command: Release) -> Call:
+        lease = command.lease
+        names = packed_keys(self._prefix, lease.identity)
+        keys = [names[KEY_OF[caps.subject]] for caps in lease.caps]
+        script = self._whole("release")
+        return Call([self._packed(script, keys, [bulk(lease.id)])], _is_positive, script)
+
+    def _renew(self, command: Renew) -> Call:
+        # One script for each subject's state, all in one round trip: a script's keys must share a cluster's slot.
+        batches: dict[str, tuple[list[Any], list[int]]] = {}
+        for number, (lease, again) in enumerate(zip(command.leases, command.again, strict=True)):
+            for caps in lease.caps:
+                key = _subject_key(self._keys(lease.identity), caps.subject)
+                arguments, owners = batches.setdefault(key, ([struct.pack("<dd", lease.length_us, caps.ttl_ms)], []))
+                held = b"".join(id + struct.pack("<d", amount) for id, amount in caps.amounts)
+                arguments += [lease.id, int(again), held]
+                owners.append(number)
+
+        def held_now(replies: list[Reply]) -> tuple[bool, ...]:
+            alive = [True] * len(command.leases)
+            for reply, (_, owners) in zip(replies, batches.values(), strict=True):
+                for held, number in zip(reply, owners, strict=True):
+                    alive[number] &= bool(held)
+            return tuple(alive)
+
+        return self._eval("renew", [([key], arguments) for key, (arguments, _) in batches.items()], held_now)
+
+    # Stamps
+
+    def _begin(self, command: Begin) -> Call:
+        keys = self._keys(command.identity)
+        return self._eval("begin", [([keys.stamp, keys.tenant], [os.urandom(8), os.urandom(8)])], _begun)
+
+    def _move(self, command: Move) -> Call:
+        if command.tenants is None:
+            return Call([_moved(stamp_key(self._prefix, shard)) for shard in range(SHARDS)], _nothing)
+        names = [keys.tenant for tenant in command.tenants for keys in self._all_keys(tenant)]
+        return self._eval("move", [([name], [os.urandom(8)]) for name in names], _nothing)
+
+    # Usage
+
+    def _pending(self, _: Pending) -> Call:
+        keys = [pending_key(self._prefix, shard) for shard in range(SHARDS)]
+        return Call([resp.command([bulk("SMEMBERS"), bulk(key)]) for key in keys], _members)
+
+    def _collect(self, command: Collect) -> Call:
+        keys = member_keys(self._prefix, command.member.shard, command.member.tenant)
+        return self._eval("collect", [([keys.tenant, keys.closed], [])], _counted)
+
+    def _acknowledge(self, command: Acknowledge) -> Call:
+        keys = member_keys(self._prefix, command.member.shard, command.member.tenant)
+        running = command.counted.running
+        arguments: list[Any] = [command.member.tenant, running.token if running else b""]
+        for hour in command.counted.closed:
+            arguments += [hour.start_s, hour.token]
+        return self._eval("acknowledge", [([keys.tenant, keys.closed, keys.pending], arguments)], _is_positive)
+
+    # Calls
+
+    def _keys(self, identity: Identity) -> Keys:
+        return keys_of(self._prefix, identity)
+
+    def _all_keys(self, tenant: str) -> list[Keys]:
+        if tenant:
+            return [self._keys(Identity(tenant=tenant))]
+        return [member_keys(self._prefix, shard, "") for shard in range(SHARDS)]
+
+    def _whole(self, name: str) -> Script:
+        return scripts.whole(name, caller_clock=self._clock is not None)
+
+    def _eval(
+        self, name: str, batch: Sequence[tuple[Sequence[str], Sequence[Any]]], read: Callable[[list[Reply]], Any]
+    ) -> Call:
+        """One script over many keys in one round trip."""
+        script = self._whole(name)
+        commands = [self._packed(script, [*map(bulk, keys)], [*map(bulk, arguments)]) for keys, arguments in batch]
+        return Call(commands, read, script)
+
+    def _packed(self, script: Script, keys: list[bytes], arguments: list[bytes]) -> bytes:
+        """A run of a script, of keys and arguments that are packed."""
+        if self._clock is not None:
+            arguments = [*arguments, bulk(repr(self._clock()))]
+        return b"*%d\r\n%b" % (
+            3 + len(keys) + len(arguments),
+            b"".join([script.call, bulk(len(keys)), *keys, *arguments]),
+        )
+
+
+def _unknown(replies: list[Reply]) -> list[int]:
+    """The numbers of the replies that say that a script is not known; any other error is raised."""
+    unknown = []
+    for number, reply in enumerate(replies):
+        if isinstance(reply, redis.RedisError):
+            if not isinstance(reply, redis.exceptions.NoScriptError):
+                raise reply
+            unknown.append(number)
+    return unknown
+
+
+def _mend(replies: list[Reply], unknown: list[int], again: list[Reply]) -> None:
+    """Put the second replies in the places of those that failed; an error among them is raised."""
+    for reply in again:
+        if isinstance(reply, redis.RedisError):
+            raise reply
+    for number, reply in zip(unknown, again[1:], strict=True):
+        replies[number] = reply
+
+
+def _subject_key(keys: Keys, subject: Subject) -> str:
+    key = keys.subjects[subject]
+    assert key is not None, f"a plan asks a {subject.name.lower()} limit of a caller who is none"
+    return key
+
+
+def _moved(stamp: str) -> bytes:
+    return resp.command([bulk(one) for one in ("SET", stamp, os.urandom(8), "PX", USAGE_TTL_MS)])
+
+
+def _nothing(_: list[Reply]) -> None:
+    return None
+
+
+def _is_positive(replies: list[Reply]) -> bool:
+    return bool(replies[0])
+
+
+def _status(replies: list[Reply]) -> Status:
+    return STATUSES[replies[0][0]]
+
+
+def _begun(replies: list[Reply]) -> Begun:
+    reply = replies[0]
+    return Begun(Stamps(reply[:8], reply[8:16]), struct.unpack_from("<d", reply, 16)[0])
+
+
+def _members(replies: list[Reply]) -> tuple[Member, ...]:
+    return tuple(sorted(Member(shard, raw.decode()) for shard, members in enumerate(replies) for raw in members))
+
+
+def _counted(replies: list[Reply]) -> Counted:
+    now, running, *closed = replies[0]
+    hours = tuple(hour(block) for block in closed[1::2])
+    return Counted(struct.unpack("<d", now)[0], hour(running) if running else None, hours)
