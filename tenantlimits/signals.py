@@ -1,0 +1,16 @@
+"""What changed.
+
+Public, sent when the change is committed; a receiver's error is logged and undoes nothing:
+- `override_changed`: sender Override, `override` the row, `created` whether it is new.
+- `tier_changed`: sender Tenant, `tenant` its key, `old` and `new` slugs, None for the default tier.
+
+Internal, sent inside the transaction, before it is known whether it will be committed:
+- `policy_changed`: sender the model, `tenants` the keys whose policy may differ, None for every tenant's; `using` the
+  database alias, for `transaction.on_commit`.
+"""
+
+from django.dispatch import Signal
+
+override_changed = Signal()
+tier_changed = Signal()
+policy_changed = Signal()

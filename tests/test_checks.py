@@ -1,0 +1,225 @@
+"""The system checks: each finds its mistake, under its id, and says what to do."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.checks import CheckMessage, run_checks
+from django.core.management import call_command
+from django.db import connection
+from django.test import override_settings
+from django_redis.cache import RedisCache
+
+from tenantlimits import checks
+from tenantlimits.conf import SETTINGS
+from tenantlimits.models import Limit, Tenant, Tier
+
+REQUIRED = {"TENANT_RESOLVER": len, "DEFAULT_TIER": "free"}
+OWN_CACHE = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    "limits": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:6379/1"},
+}
+
+
+class HostCache(RedisCache):
+    """A host's own subclass."""
+
+
+def found(databases: Sequence[str] = ()) -> dict[str, CheckMessage]:
+    """What our checks find, by id without the app's name. (Asked by tag alone, Django 6.1 checks all databases.)"""
+    messages = run_checks(tags=["tenantlimits"], databases=list(databases))
+    return {str(message.id).removeprefix("tenantlimits."): message for message in messages}
+
+
+@pytest.fixture
+def sound(settings: Any) -> Any:
+    """Settings that no check complains about."""
+    settings.TENANTLIMITS = REQUIRED | {"CACHE_ALIAS": "limits"}
+    settings.CACHES = OWN_CACHE
+    settings.MIDDLEWARE = [checks.AUTHENTICATION, checks.MIDDLEWARE]
+    settings.REST_FRAMEWORK = {"DEFAULT_THROTTLE_CLASSES": [checks.THROTTLE]}
+    return settings
+
+
+def test_a_sound_installation_has_nothing_to_complain_about(sound: Any) -> None:
+    assert found() == {}
+
+
+def test_every_setting_has_a_check_with_an_id_of_its_own() -> None:
+    assert list(checks.SETTING_IDS) == list(SETTINGS)
+    assert len(set(checks.SETTING_IDS.values())) == len(SETTINGS)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_wrong_setting_is_found_under_its_own_id(sound: Any, name: str) -> None:
+    sound.TENANTLIMITS = sound.TENANTLIMITS | {name: object()}
+
+    assert list(found()) == [checks.SETTING_IDS[name]]
+
+
+def test_an_unknown_key_is_found_besides_wrong_values(sound: Any) -> None:
+    sound.TENANTLIMITS = sound.TENANTLIMITS | {"LEASE_SECOND": 1, "STORE": "reddis"}
+
+    messages = found()
+
+    assert set(messages) == {"E001", "E011"}
+    assert "Did you mean 'LEASE_SECONDS'?" in messages["E001"].msg
+
+
+def test_settings_that_are_no_dict_are_found_once(sound: Any) -> None:
+    sound.TENANTLIMITS = None
+
+    assert list(found()) == ["E001"]
+
+
+@pytest.mark.parametrize(
+    ("middleware", "expected"),
+    [
+        ([checks.AUTHENTICATION], {"E030", "E033"}),
+        ([checks.AUTHENTICATION, checks.MIDDLEWARE, checks.MIDDLEWARE], {"E031"}),
+        ([checks.MIDDLEWARE, checks.AUTHENTICATION], {"E032"}),
+        ([checks.AUTHENTICATION, checks.MIDDLEWARE, checks.CORS], {"W035"}),
+        ([checks.CORS, checks.AUTHENTICATION, checks.MIDDLEWARE], set()),
+        ([checks.MIDDLEWARE], set()),
+    ],
+)
+def test_the_place_of_the_middleware_is_checked(sound: Any, middleware: list[str], expected: set[str]) -> None:
+    sound.MIDDLEWARE = middleware
+
+    assert set(found()) == expected
+
+
+def test_the_throttle_without_drf_settings_asks_for_nothing(sound: Any) -> None:
+    del sound.REST_FRAMEWORK
+
+    assert found() == {}
+
+
+def test_instants_without_a_zone_are_found(sound: Any) -> None:
+    """C184."""
+    sound.USE_TZ = False
+
+    assert list(found()) == ["E034"]
+
+
+def test_an_alias_that_no_cache_has_is_found(sound: Any) -> None:
+    sound.TENANTLIMITS = REQUIRED | {"CACHE_ALIAS": "limit"}
+
+    assert list(found()) == ["E040"]
+
+
+def test_djangos_own_redis_cache_is_refused_with_the_two_lines_to_change(sound: Any) -> None:
+    sound.CACHES = {
+        "limits": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": "redis://cache:6379/3"},
+    }
+
+    message = found()["E041"]
+
+    assert '"BACKEND": "django_redis.cache.RedisCache", "LOCATION": \'redis://cache:6379/3\'' in str(message.hint)
+
+
+@pytest.mark.parametrize("backend", ["locmem.LocMemCache", "dummy.DummyCache", "db.DatabaseCache", "nothing.Here"])
+def test_a_cache_that_is_no_redis_is_refused(sound: Any, backend: str) -> None:
+    """C02: with no Redis configured, starting fails instead of counting per process silently."""
+    sound.CACHES = {"limits": {"BACKEND": f"django.core.cache.backends.{backend}"}}
+
+    assert list(found()) == ["E042"]
+
+
+def test_a_subclass_of_the_redis_cache_will_do(sound: Any) -> None:
+    sound.CACHES = {"limits": {"BACKEND": "tests.test_checks.HostCache"}}
+
+    assert found() == {}
+
+
+def test_the_memory_store_needs_no_cache_but_is_for_tests(sound: Any) -> None:
+    """C02."""
+    sound.TENANTLIMITS = REQUIRED | {"STORE": "memory", "CACHE_ALIAS": "default"}
+
+    in_production = found()
+    sound.DEBUG = True
+    in_development = found()
+
+    assert list(in_production) == ["W044"]
+    assert in_development == {}
+
+
+@pytest.mark.parametrize("alias", ["default", "limits"])
+def test_a_database_that_clearing_a_cache_would_empty_is_found(sound: Any, alias: str) -> None:
+    """C108."""
+    cache = {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:6379/0"}
+    sound.TENANTLIMITS = REQUIRED | {"CACHE_ALIAS": alias}
+    sound.CACHES = {"default": cache, "limits": cache}
+
+    assert list(found()) == ["W043"]
+
+
+@pytest.mark.django_db
+def test_rows_are_looked_at_only_with_a_database(sound: Any) -> None:
+    assert "W061" in found(databases=["default"])
+    assert found() == {}
+
+
+@pytest.mark.django_db
+def test_a_default_tier_without_a_row_is_found_with_how_to_make_it(sound: Any) -> None:
+    message = found(databases=["default"])["W061"]
+
+    assert "DEFAULT_TIER: its tenants are counted but not limited" in message.msg
+    assert "Tier.objects.create(slug='free')" in str(message.hint)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("slug", "expected"), [("visitors", True), ("anonymous", False), (None, False)])
+def test_an_anonymous_tier_without_a_row_is_found(sound: Any, slug: str | None, expected: bool) -> None:
+    sound.TENANTLIMITS = sound.TENANTLIMITS | {"ANONYMOUS_TIER": slug}
+
+    assert ("W062" in found(databases=["default"])) is expected
+
+
+@pytest.mark.django_db
+def test_a_limit_in_a_lane_that_no_setting_names_is_found(sound: Any) -> None:
+    with override_settings(TENANTLIMITS=REQUIRED | {"LANES": {"exports": {}}}):
+        tier = Tier.objects.create(slug="free", name="Free")
+        Limit.objects.create(tier=tier, name="exports-rate", lane="exports", amount=3, period_seconds=60)
+        before = found(databases=["default"])
+
+    message = found(databases=["default"])["W060"]
+
+    assert "W060" not in before
+    assert message.msg.startswith("Limit exports-rate of tier free is in lane 'exports'")
+
+
+@pytest.mark.django_db
+def test_a_tier_in_use_without_limits_is_found(sound: Any) -> None:
+    """C181."""
+    Tier.objects.create(slug="free", name="Free")
+    Tier.objects.create(slug="unused", name="Unused")
+    pro = Tier.objects.create(slug="pro", name="Pro")
+    Tenant.objects.create(key="acme", tier=pro)
+    Tenant.objects.create(key="bolt", tier=pro)
+
+    messages = [m.msg for m in run_checks(tags=["tenantlimits"], databases=["default"]) if m.id == "tenantlimits.W063"]
+
+    assert [re.findall(r"Tier (\w+) has", message)[0] for message in messages] == ["free", "pro"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_checks_run_before_the_tables_are_there(sound: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`migrate` checks the database first, also on an empty one."""
+    monkeypatch.setattr(connection.introspection, "table_names", lambda *args, **kwargs: ["auth_user"])
+
+    assert found(databases=["default"]) == {}
+
+
+def test_the_docstring_lists_every_id() -> None:
+    source = Path(checks.__file__).read_text(encoding="utf-8")
+    used = set(re.findall(r'"(?:tenantlimits\.)?([EW]\d{3})"', source))
+
+    assert set(re.findall(r"[EW]\d{3}", checks.__doc__ or "")) == used | {"E001"}
+
+
+@pytest.mark.django_db
+def test_the_check_command_runs_them_all(sound: Any) -> None:
+    call_command("check", "--database", "default", "--tag", "tenantlimits")
