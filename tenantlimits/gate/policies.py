@@ -1,0 +1,148 @@
+"""Policies in memory: no decision waits for the database unless something changed.
+
+The script compares stamps, so a policy that is out of date is never decided by. A saved change moves the stamp when
+it is committed.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+import redis
+from django.core.signals import setting_changed
+from django.db import connections, router, transaction
+
+from tenantlimits.conf import conf
+from tenantlimits.engine.base import Begun, Move
+from tenantlimits.gate.store import stores
+from tenantlimits.models import Tenant
+from tenantlimits.policy.loading import Policy, load
+from tenantlimits.signals import policy_changed
+
+logger = logging.getLogger(__name__)
+
+MOST_POLICIES = 10_000
+"""Policies kept by a process; those of the tenants that were idle longest are read anew when they come back."""
+
+
+class _Policies:
+    """The policies of the tenants seen last, with when they were read (seconds, monotonic)."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, tuple[Policy, float]] = OrderedDict()
+
+    def get(self, tenant: str) -> Policy | None:
+        """The policy kept for a tenant, unless it is older than POLICY_BACKSTOP_SECONDS.
+
+        None also where this transaction has changed policies: it sees its own changes, and nobody else does.
+        """
+        if _sees_uncommitted_changes():
+            return None
+        with self._lock:
+            kept = self._kept.get(tenant)
+            if kept is None or time.monotonic() - kept[1] > conf.POLICY_BACKSTOP_SECONDS:
+                return None
+            self._kept.move_to_end(tenant)
+            return kept[0]
+
+    def keep(self, policy: Policy) -> None:
+        """Decide by this policy until it is stale."""
+        with self._lock:
+            self._kept[policy.tenant] = (policy, time.monotonic())
+            self._kept.move_to_end(policy.tenant)
+            if len(self._kept) > MOST_POLICIES:
+                self._kept.popitem(last=False)
+
+    def forget(self) -> None:
+        """Read every policy anew."""
+        with self._lock:
+            self._kept.clear()
+
+
+policies = _Policies()
+
+
+def load_and_keep(tenant: str, begun: Begun | None, now_us: float, first_tier: Callable[[], str | None]) -> Policy:
+    """Read a tenant's policy for an instant. `begun` None: the store is away, so nothing is kept."""
+    policy = load(tenant, stamps=begun.stamps if begun else None, now_us=now_us, tier_at_first_sight=first_tier)
+    if not policy.tier:
+        _report_missing_tier(tenant)
+    if begun is not None and not _sees_uncommitted_changes():
+        policies.keep(policy)
+    return policy
+
+
+class _Reported(threading.local):
+    """When this thread last said that a tier is missing (seconds, monotonic)."""
+
+    at = -math.inf
+
+
+_reported = _Reported()
+
+
+def _report_missing_tier(tenant: str) -> None:
+    """Once a minute, for nothing is limited meanwhile."""
+    if time.monotonic() - _reported.at > 60:
+        _reported.at = time.monotonic()
+        logger.error(
+            "Tier %r has no row, so its tenants are counted but not limited: make it in the admin, under Tiers.",
+            conf.DEFAULT_TIER if tenant else conf.ANONYMOUS_TIER,
+        )
+
+
+class _MoveStamps:
+    """Moves the stamps of changed policies, when the change is committed."""
+
+    def __init__(self, tenants: frozenset[str] | None) -> None:
+        self.tenants = tenants
+
+    def __call__(self) -> None:
+        try:
+            stores.engine.run(Move(self.tenants))
+        except redis.RedisError as error:
+            failed_moves.note()
+            logger.warning(
+                "The store cannot be told of a changed policy (%s): it is in force after at most %s s.",
+                error, conf.POLICY_BACKSTOP_SECONDS,
+            )  # fmt: skip
+
+
+class _FailedMoves(threading.local):
+    """Whether the store could not be told of a change that this thread made, for the admin to say so."""
+
+    count = 0
+
+    def note(self) -> None:
+        """Remember a change that the store does not know of."""
+        self.count += 1
+
+
+failed_moves = _FailedMoves()
+
+
+def _sees_uncommitted_changes() -> bool:
+    """Whether this transaction has changed policies itself; what it reads may yet be rolled back."""
+    connection = connections[router.db_for_write(Tenant)]
+    return any(isinstance(hook[1], _MoveStamps) for hook in connection.run_on_commit)
+
+
+def _when_committed(*, tenants: frozenset[str] | None, using: str, **kwargs: object) -> None:
+    transaction.on_commit(_MoveStamps(tenants), using=using)
+
+
+def _forget(*, setting: str, **kwargs: object) -> None:
+    if setting == "TENANTLIMITS":
+        policies.forget()
+
+
+def connect() -> None:
+    """Hear of changes of rows and settings."""
+    policy_changed.connect(_when_committed, dispatch_uid="tenantlimits.gate.policies")
+    setting_changed.connect(_forget, dispatch_uid="tenantlimits.gate.policies")

@@ -1,0 +1,165 @@
+"""One request is admitted once, whichever surfaces it passes: the first that knows tenant and lane asks."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from asgiref.sync import sync_to_async
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
+
+from tenantlimits.conf import conf
+from tenantlimits.domain.decisions import Decision
+from tenantlimits.domain.lanes import milli
+from tenantlimits.engine.base import LEASE_BYTES
+from tenantlimits.engine.keys import Identity
+from tenantlimits.gate.admissions import Admission
+from tenantlimits.gate.deciding import CONSOLE_LANE, Ask, Outcome, admitting, adrive, console_plan, drive
+from tenantlimits.gate.store import stores
+from tenantlimits.tenancy import Scope, address, identify
+
+_ATTRIBUTE = "_tenantlimits"
+
+
+@dataclass(slots=True, eq=False)
+class Record(Scope):
+    """What is known of one request. `decision` is None until it was asked; `exempt` requests never are.
+
+    `lane` is the lane in which it was asked.
+    """
+
+    decision: Decision | None = None
+    lane: str = ""
+    exempt: bool = False
+    is_console: bool = False
+    _held: list[Admission] = field(default_factory=list)
+
+    @property
+    def holds_slots(self) -> bool:
+        """Whether something has to be given back when the request ends."""
+        return bool(self._held)
+
+    def hold(self, admission: Admission) -> None:
+        """Give the admission's slots back when the request ends."""
+        if admission.holds_slot:
+            self._held.append(admission)
+
+    def close(self) -> None:
+        """The response has been sent, or the work has ended without one: give all slots back."""
+        while self._held:
+            self._held.pop().release()
+
+
+def open_record(request: HttpRequest) -> Record:
+    """Begin a request."""
+    record = Record()
+    setattr(request, _ATTRIBUTE, record)
+    return record
+
+
+def record_of(request: HttpRequest) -> Record:
+    """The record that the middleware opened. Takes DRF's Request, too."""
+    record = getattr(request, _ATTRIBUTE, None)
+    if record is None:
+        raise ImproperlyConfigured(
+            "This request did not pass 'tenantlimits.middleware.TenantLimitsMiddleware': add it to MIDDLEWARE, after "
+            "AuthenticationMiddleware. Without it nobody would give slots back."
+        )
+    assert isinstance(record, Record)
+    return record
+
+
+def is_preflight(request: HttpRequest) -> bool:
+    """Whether a browser asks if it may ask (Fetch, CORS-preflight request): free, and never refused."""
+    return (
+        request.method == "OPTIONS"
+        and "Origin" in request.headers
+        and ("Access-Control-Request-Method" in request.headers)
+    )
+
+
+def is_exempt(request: HttpRequest) -> bool:
+    """Whether the request is free, whatever its view: a preflight, or the host's EXEMPT says so."""
+    return is_preflight(request) or bool(conf.EXEMPT is not None and conf.EXEMPT(request))
+
+
+def admit_request(request: HttpRequest, record: Record, *, lane: str, cost: float | None = None) -> Decision:
+    """The decision on a request; its slot is kept until the record is closed.
+
+    Who asks in the lane of an earlier decision reads that one. Who asks in another lane adds an operation inside the
+    first, which lane `all` does not count again. `cost` is units, the lane's own where it is None. Errors:
+    UnknownLane, InvalidCost, InvalidTenant.
+    """
+    if record.decision is not None and record.lane == lane:
+        return record.decision
+    identified(request, record)
+    ask = _ask(request, record, lane, cost, lease=os.urandom(LEASE_BYTES))
+    return _noted(record, ask, drive(admitting(ask), stores.engine))
+
+
+async def aadmit_request(request: HttpRequest, record: Record, *, lane: str, cost: float | None = None) -> Decision:
+    """`admit_request` from an event loop."""
+    if record.decision is not None and record.lane == lane:
+        return record.decision
+    await aidentified(request, record)
+    ask = _ask(request, record, lane, cost, lease=os.urandom(LEASE_BYTES))
+    return _noted(record, ask, await adrive(admitting(ask), stores.engine))
+
+
+def admit_console(request: HttpRequest, record: Record) -> Decision:
+    """The decision on a page of the admin or of this app: a constant limit for each user, nothing of the tenant's."""
+    ask = _console_ask(request, record)
+    return _noted(record, ask, drive(admitting(ask), stores.engine))
+
+
+def charge_afterwards(request: HttpRequest, record: Record) -> None:
+    """Charge a request that has ended without being asked: to its tenant where it is known, else to its address."""
+    identified(request, record)
+    ask = _ask(request, record, conf.DEFAULT_LANE, None)
+    _noted(record, ask, drive(admitting(ask), stores.engine))
+
+
+def identified(request: HttpRequest, record: Record) -> Identity:
+    """Who sends the request, asked of the host's resolvers once."""
+    if record.identity is None:
+        record.identity = identify(request)
+    return record.identity
+
+
+async def aidentified(request: HttpRequest, record: Record) -> Identity:
+    """`identified` from an event loop: in a thread, for the host's resolvers may ask the database."""
+    return record.identity or await sync_to_async(identified)(request, record)
+
+
+def _ask(request: HttpRequest, record: Record, lane: str, cost: float | None, lease: bytes | None = None) -> Ask:
+    assert record.identity is not None, "whoever asks is identified first"
+    known = conf.lane(lane)
+    return Ask(
+        identity=record.identity,
+        lane=known,
+        cost=milli(known.cost if cost is None else cost),
+        lease=lease,
+        inside=record.decision is not None,
+        first_tier=lambda: conf.TIER_RESOLVER(request) if conf.TIER_RESOLVER else None,
+    )
+
+
+def _console_ask(request: HttpRequest, record: Record) -> Ask:
+    record.is_console = True
+    user = getattr(request, "user", None)
+    who = f"user:{user.pk}" if user is not None and user.is_authenticated else f"address:{address(request)}"
+    identity = Identity(tenant="", user=f"console:{who}")
+    return Ask(identity=identity, lane=CONSOLE_LANE, cost=milli(1), plan=console_plan())
+
+
+def _noted(record: Record, ask: Ask, outcome: Outcome) -> Decision:
+    """Keep what was decided: the first decision is the request's, and each admission is under way until it ends."""
+    decision = outcome.decision
+    admission = Admission.of(ask, outcome) if decision.allowed else None
+    if record.decision is None or decision.refused:
+        record.decision, record.lane = decision, ask.lane.name
+    if admission is not None:
+        record.admission = record.admission or admission
+        record.hold(admission)
+    return decision

@@ -1,0 +1,134 @@
+"""What a view says of itself: its lane, its cost, or that it is exempt."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+
+from tenantlimits.conf import conf
+
+View = Callable[..., Any]
+Cost = float | Callable[..., float]
+"""Units, or a function that answers them for a request."""
+
+_ATTRIBUTE = "tenantlimits_operation"
+_METHODS = ("get", "post", "put", "patch", "delete", "head", "options", "trace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What a view does, as far as limits go. None: the default lane, the lane's own cost.
+
+    A cost that is a function takes the request, or request and view where `takes_view`.
+    """
+
+    lane: str | None = None
+    cost: Cost | None = None
+    exempt: bool = False
+    takes_view: bool = False
+
+    @property
+    def lane_name(self) -> str:
+        """The lane that counts."""
+        return self.lane or conf.DEFAULT_LANE
+
+    def units(self, *arguments: object) -> float | None:
+        """The cost for a request; the arguments are what a cost that is a function takes."""
+        return self.cost(*arguments) if callable(self.cost) else self.cost
+
+
+_UNDECLARED = Operation()
+
+
+def declare(view: View, operation: Operation) -> None:
+    """Say of a view, a method or an action of one, what it does."""
+    setattr(view, _ATTRIBUTE, operation)
+
+
+def declared(view: object) -> Operation | None:
+    """What was said of exactly this view, method or action."""
+    found = getattr(view, _ATTRIBUTE, None)
+    return found if isinstance(found, Operation) else None
+
+
+def operation_of(view: View, request: HttpRequest) -> Operation:
+    """What a view function does for this request: its method or action says so first, then the view itself."""
+    return declared(_handler(view, request.method or "")) or declared(view) or _UNDECLARED
+
+
+def operation_of_drf(view: object, request: HttpRequest) -> Operation:
+    """The same for an instance of a DRF view, whose class may say it as `throttle_lane` and `throttle_cost`.
+
+    DRF's own `throttle_scope` is read where there is no `throttle_lane`. A cost that is a function takes request and
+    view, or is a method that takes the request.
+    """
+    handler = getattr(view, (request.method or "").lower(), None)
+    outside = request.resolver_match.func if request.resolver_match else None
+    return declared(handler) or declared(outside) or _by_attributes(view) or _UNDECLARED
+
+
+def lanes_named_by(view: View) -> set[str]:
+    """Every lane that the view may be in, for checks."""
+    cls = _class_of(view)
+    members = [view, *(getattr(cls, name, None) for name in {*_METHODS, *_actions(view).values()})]
+    named = {operation.lane for operation in map(declared, members) if operation}
+    named.add(_lane_attribute(cls) if is_drf(view) else None)
+    return {lane for lane in named if lane is not None}
+
+
+def is_drf(view: View) -> bool:
+    """Whether DRF authenticates inside the view, so that only its throttle can know who asks."""
+    return hasattr(_class_of(view), "throttle_classes")
+
+
+def is_console(view: View) -> bool:
+    """Whether it belongs to a Django admin or to this app's own pages, by what it is and not by its address."""
+    site = getattr(view, "__self__", None)
+    if hasattr(view, "admin_site") or hasattr(view, "model_admin") or hasattr(site, "admin_view"):
+        return True
+    module: str = getattr(_class_of(view) or view, "__module__", "")
+    return module.startswith(("tenantlimits.views", "tenantlimits.api."))
+
+
+def _class_of(view: View) -> object:
+    """The class behind a view function, Django's or DRF's."""
+    return getattr(view, "cls", None) or getattr(view, "view_class", None)
+
+
+def _actions(view: View) -> dict[str, str]:
+    """Method to action of a DRF view set: get is `list`, say."""
+    return getattr(view, "actions", None) or {}
+
+
+def _handler(view: View, method: str) -> object:
+    """The method of a class that serves the request; Django serves HEAD by get."""
+    cls, actions, name = _class_of(view), _actions(view), method.lower()
+    found = getattr(cls, actions.get(name, name), None)
+    return getattr(cls, actions.get("get", "get"), None) if found is None and name == "head" else found
+
+
+def _lane_attribute(view: object) -> str | None:
+    lane: str | None = getattr(view, "throttle_lane", None) or getattr(view, "throttle_scope", None)
+    return lane
+
+
+def _by_attributes(view: object) -> Operation | None:
+    lane, cost = _lane_attribute(view), getattr(view, "throttle_cost", None)
+    if lane is None and cost is None:
+        return None
+    return Operation(lane=lane, cost=_cost_function(view, cost) if callable(cost) else cost, takes_view=True)
+
+
+def _cost_function(view: object, bound: Callable[..., float]) -> Callable[..., float]:
+    """The cost as a function of request and view, though a class binds what is written in its body."""
+    written = inspect.getattr_static(view, "throttle_cost")
+    if isinstance(written, staticmethod) or not inspect.ismethod(bound):
+        return bound
+    if next(iter(inspect.signature(written).parameters), "") == "self":
+        return lambda request, _: bound(request)
+    function: Callable[..., float] = bound.__func__
+    return function

@@ -1,0 +1,135 @@
+"""The body of a refusal: problem details of RFC 9457, with everything that a client needs to do the right thing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext as _
+
+from tenantlimits import wording
+from tenantlimits.conf import conf
+from tenantlimits.domain.decisions import Code, Decision, Reading
+from tenantlimits.domain.limits import Counts, Kind, Limit
+from tenantlimits.responses.answers import answer_to, reset_at
+from tenantlimits.responses.fields import policy_name
+
+_STATUSES = {
+    Code.RATE_LIMITED: 429,
+    Code.CONCURRENCY_LIMITED: 429,
+    Code.FUSE: 429,
+    Code.STORE_UNAVAILABLE: 503,
+    Code.COST_EXCEEDS_LIMIT: 422,
+    Code.BLOCKED: 403,
+}
+# Of draft-ietf-httpapi-ratelimit-headers-11; not registered yet, so what stands before them is a setting.
+_DRAFT_TYPES = {
+    Code.RATE_LIMITED: "quota-exceeded",
+    Code.CONCURRENCY_LIMITED: "quota-exceeded",
+    Code.FUSE: "abnormal-usage-detected",
+    Code.STORE_UNAVAILABLE: "temporary-reduced-capacity",
+}
+_OWN_TYPES = {
+    Code.COST_EXCEEDS_LIMIT: "urn:tenantlimits:problem:cost-exceeds-limit",
+    Code.BLOCKED: "urn:tenantlimits:problem:blocked",
+}
+_LEFT_OUT_WHERE_UNKNOWN = {"limit", "reset_at", "max_cost", "usage_url", "increase_url", "docs_url"}
+
+
+def status_of(decision: Decision) -> int:
+    """The status of a refused decision."""
+    return _STATUSES[_code(decision)]
+
+
+def problem(decision: Decision, request: HttpRequest) -> dict[str, Any]:
+    """The body for a refused decision. Texts are in the active language, times in RFC 3339, durations in seconds."""
+    code, answer = _code(decision), answer_to(decision)
+    usage_url = _usage_url(decision, request)
+    body = {
+        "type": _type(code),
+        "title": wording.refusal_title(code),
+        "status": status_of(decision),
+        "detail": _detail(decision, usage_url),
+        "instance": f"urn:tenantlimits:decision:{answer.id}",
+        "violated-policies": [policy_name(one.limit) for one in decision.refusals],
+        "code": str(code),
+        "lane": decision.lane,
+        "limit": _limit(decision.binding) if decision.binding else None,
+        "tier": decision.tier or None,
+        "retry_after_seconds": answer.wait,
+        "retryable": not decision.never,
+        "reset_at": _rfc3339(reset_at(decision)),
+        "max_cost": _max_cost(decision) if code is Code.COST_EXCEEDS_LIMIT else None,
+        "usage_url": usage_url,
+        "increase_url": _absolute(conf.RESPONSES.upgrade_url, request),
+        "docs_url": _absolute(conf.RESPONSES.docs_url, request),
+    }
+    return {name: value for name, value in body.items() if value is not None or name not in _LEFT_OUT_WHERE_UNKNOWN}
+
+
+def unit_of(limit: Limit) -> str:
+    """What the limit counts, in the words of the API: requests, cost or concurrent_requests."""
+    return "concurrent_requests" if limit.kind is Kind.CONCURRENCY else str(limit.counts)
+
+
+def _code(decision: Decision) -> Code:
+    code = decision.code
+    if code is None:
+        raise ValueError("An allowed decision has no refusal to tell: ask decision.refused first.")
+    return code
+
+
+def _type(code: Code) -> str:
+    return _OWN_TYPES.get(code) or conf.RESPONSES.problem_base + _DRAFT_TYPES[code]
+
+
+def _usage_url(decision: Decision, request: HttpRequest) -> str | None:
+    """Where the tenant sees its limits and usage; None for an anonymous caller, or where the host has no such page."""
+    if not decision.tenant:
+        return None
+    try:
+        return request.build_absolute_uri(reverse("tenantlimits:usage"))
+    except NoReverseMatch:
+        return None
+
+
+def _detail(decision: Decision, usage_url: str | None) -> str:
+    detail = wording.refusal_detail(decision, answer_to(decision).wait)
+    return _("%(detail)s See %(url)s") % {"detail": detail, "url": usage_url} if usage_url else detail
+
+
+def _limit(one: Reading) -> dict[str, Any]:
+    limit = one.limit
+    return {
+        "name": limit.name,
+        "lane": limit.lane,
+        "layer": str(limit.layer),
+        "unit": unit_of(limit),
+        "amount": _number(limit.amount),
+        "period_seconds": limit.period_seconds,
+        "burst": _number(limit.capacity) if limit.kind is Kind.TOKEN_BUCKET else None,
+        "used": _number(one.used),
+        "requested": _number(one.requested),
+        "source": one.in_force.source,
+    }
+
+
+def _max_cost(decision: Decision) -> float:
+    """The largest cost that no limit refuses for good."""
+    by_cost = [one.limit for one in decision.refusals if one.limit.counts is Counts.COST and one.never]
+    return _number(min(limit.capacity for limit in by_cost))
+
+
+def _number(value: float) -> float:
+    rounded = round(value, 3)
+    return int(rounded) if rounded == int(rounded) else rounded
+
+
+def _absolute(url: str | None, request: HttpRequest) -> str | None:
+    return None if url is None else request.build_absolute_uri(url)
+
+
+def _rfc3339(instant: datetime | None) -> str | None:
+    return None if instant is None else f"{instant:%Y-%m-%dT%H:%M:%SZ}"
