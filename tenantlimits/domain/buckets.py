@@ -10,6 +10,12 @@ import math
 from dataclasses import dataclass
 
 
+SLACK = 1e-6
+"""Milli-units by which rounding may be off: so much above the burst still fits, so that a promised wait is enough."""
+_EXACT_UP_TO = 1e9
+"""Milli-units up to which doubles are off by less than that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bucket:
     """What the bucket may hold, and how fast use drains from it (milli-units per microsecond)."""
@@ -37,7 +43,7 @@ def drained(bucket: Bucket, state: BucketState, now_us: float) -> BucketState:
 
 def fits(bucket: Bucket, state: BucketState, cost: float) -> bool:
     """Whether `cost` fits into a drained state."""
-    return state.used + cost <= bucket.burst
+    return state.used + cost <= bucket.burst + SLACK
 
 
 def charged(state: BucketState, cost: float) -> BucketState:
@@ -53,9 +59,11 @@ def settled(bucket: Bucket, state: BucketState, delta: float) -> BucketState:
 
 def wait_us(bucket: Bucket, used: float, cost: float) -> float:
     """Microseconds until `cost` fits when nobody else spends; infinite where it never will."""
-    if used + cost <= bucket.burst:
+    excess = used + cost - bucket.burst
+    if excess <= SLACK:
         return 0.0
     if cost > bucket.burst or bucket.per_us == 0:
         return math.inf
-    # One microsecond more than the quotient: rounding in it must never make the promise too short.
-    return math.ceil((used + cost - bucket.burst) / bucket.per_us) + 1
+    # Half the slack is for the rounding here, and half for that when the wait is over.
+    wait = math.ceil((excess - SLACK / 2) / bucket.per_us)
+    return wait if bucket.burst <= _EXACT_UP_TO else wait + 1

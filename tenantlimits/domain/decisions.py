@@ -7,6 +7,7 @@ if decision.refused: ...
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -122,7 +123,7 @@ class Decision:
     allowed: bool
     cost: int
     now_us: float
-    states: tuple[State, ...]
+    states: Sequence[State]
     fits: tuple[bool, ...]
     degraded: bool = False
     unavailable: bool = False

@@ -116,6 +116,7 @@ class Plan:
     asked: tuple[Term, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        assert self.counts_usage or self.stamps is None, "a tenant's policy counts its usage"
         self.asked = tuple(term for term in self.terms if term.asked)
 
     @property

@@ -6,11 +6,12 @@ A command is a plain value, so that the same command runs on a store from a thre
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Generic, Protocol, TypeVar
 
+from tenantlimits.domain.limits import Mode
 from tenantlimits.domain.plans import Cap, Plan, Spec, Stamps, State, Subject, horizon_us
 from tenantlimits.domain.windows import Log, Quota, QuotaState
 from tenantlimits.engine.keys import Identity
@@ -44,7 +45,7 @@ class Answer:
     status: Status
     now_us: float
     fits: tuple[bool, ...] = ()
-    states: tuple[State, ...] = ()
+    states: Sequence[State] = ()
 
     @property
     def decided(self) -> bool:
@@ -231,7 +232,7 @@ def witnesses(plan: Plan, answer: Answer) -> dict[bytes, float]:
     return {
         term.id: _witness(term.spec, state, answer.now_us)
         for term, state, fits in zip(plan.asked, answer.states, answer.fits, strict=True)
-        if fits and term.by_cost and not isinstance(term.spec, Cap)
+        if fits and term.by_cost and term.mode is not Mode.OFF and not isinstance(term.spec, Cap)
     }
 
 
@@ -243,7 +244,7 @@ def _witness(spec: Spec, state: State, now_us: float) -> float:
 
 def lease_caps(plan: Plan) -> tuple[Caps, ...]:
     """The caps that a lease of this plan counts in, by subject."""
-    caps = [term for term in plan.asked if isinstance(term.spec, Cap)]
+    caps = [term for term in plan.asked if isinstance(term.spec, Cap) and term.mode is not Mode.OFF]
     return tuple(
         Caps(
             subject,

@@ -11,7 +11,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -48,7 +48,7 @@ class Connections:
         self._class = pool.connection_class
         self._answer_seconds = answer_seconds
         self._free: deque[tuple[Any, float]] = deque()
-        self._free_async: WeakKeyDictionary[asyncio.AbstractEventLoop, deque[Any]] = WeakKeyDictionary()
+        self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Keeper] = WeakKeyDictionary()
         self._pid = os.getpid()
 
     def exchange(self, commands: Sequence[bytes]) -> list[Reply]:
@@ -76,7 +76,7 @@ class Connections:
         """The same from an event loop; a cancelled call gives up its connection."""
         if not commands:
             return []
-        free = self._free_async.setdefault(asyncio.get_running_loop(), deque())
+        free = await self._afree()
         connection = await self._atake(free)
         replies: list[Reply] = []
         rest = b""
@@ -103,7 +103,7 @@ class Connections:
     def _take(self) -> Any:
         if self._pid != os.getpid():
             # A forked child must not talk over its parent's sockets, nor close the conversation that runs on them.
-            self._free, self._free_async, self._pid = deque(), WeakKeyDictionary(), os.getpid()
+            self._free, self._keepers, self._pid = deque(), WeakKeyDictionary(), os.getpid()
         while True:
             try:
                 connection, used_at = self._free.pop()
@@ -114,6 +114,15 @@ class Connections:
             if time.monotonic() - used_at < IDLE_SECONDS or _is_quiet(connection):
                 return connection
             connection.disconnect()
+
+    async def _afree(self) -> deque[Any]:
+        """The free connections of the running loop."""
+        loop = asyncio.get_running_loop()
+        kept = self._keepers.get(loop)
+        if kept is None:
+            generator = _kept()
+            kept = self._keepers[loop] = (await anext(generator), generator)
+        return kept[0]
 
     async def _atake(self, free: deque[Any]) -> Any:
         while free:
@@ -132,6 +141,19 @@ _ASYNC_CLASSES = {
     redis.SSLConnection: redis.asyncio.SSLConnection,
     redis.UnixDomainSocketConnection: redis.asyncio.UnixDomainSocketConnection,
 }
+
+
+_Keeper = tuple[deque[Any], AsyncGenerator[deque[Any], None]]
+
+
+async def _kept() -> AsyncGenerator[deque[Any], None]:
+    """Free connections of one loop. A loop that ends closes its generators (asyncio.run and asgiref see to that)."""
+    free: deque[Any] = deque()
+    try:
+        yield free
+    finally:
+        while free:
+            await free.pop().disconnect()
 
 
 def _is_quiet(connection: Any) -> bool:

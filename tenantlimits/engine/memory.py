@@ -79,11 +79,13 @@ class MemoryEngine:
         self._usage: dict[Member, _Usage] = {}
         self._shards: dict[int, bytes] = {}
         self._calls = 0
+        self._now_us = 0.0
 
     def run(self, command: Command[R]) -> R:
         """Run a command; the whole of it is one step for every thread."""
         handler: Callable[[Any], Any] = getattr(self, f"_{type(command).__name__.lower()}")
         with self._lock:
+            self._now_us = self._clock()
             self._sweep()
             result: R = handler(command)
             return result
@@ -97,8 +99,10 @@ class MemoryEngine:
         self._calls += 1
         if self._calls % _SWEEP_EVERY:
             return
-        now_us = self._clock()
+        now_us = self._now_us
         self._subjects = {key: one for key, one in self._subjects.items() if one.expires_us > now_us}
+        oldest = now_us / US - USAGE_TTL_MS / 1000
+        self._usage = {member: one for member, one in self._usage.items() if (one.running or 0) > oldest}
 
     # Decisions
 
@@ -125,7 +129,7 @@ class MemoryEngine:
 
     def _unfit(self, plan: Plan, keys: Keys) -> Answer | None:
         """The answer to a plan that may not decide any more."""
-        now_us = self._clock()
+        now_us = self._now_us
         if plan.stamps is not None:
             subject = self._subjects.get(keys.tenant)
             if subject is None or Stamps(subject.stamp or b"", self._shards.get(keys.shard, b"")) != plan.stamps:
@@ -135,7 +139,7 @@ class MemoryEngine:
         return None
 
     def _ask(self, plan: Plan, keys: Keys, cost: int) -> tuple[Answer, list[Kept]]:
-        now_us = self._clock()
+        now_us = self._now_us
         current = [_current(term, self._state(keys, term), now_us, plan.lease_us) for term in plan.asked]
         fits = tuple(_fits(term, state, cost) for term, state in zip(plan.asked, current, strict=True))
         refused = any(not fit and term.mode is Mode.ENFORCE for term, fit in zip(plan.asked, fits, strict=True))
@@ -155,7 +159,7 @@ class MemoryEngine:
 
     def _restart_time(self, plan: Plan, keys: Keys, current: list[Kept]) -> None:
         """Where the clock stepped back, time starts again here, or a state would stay frozen until it catches up."""
-        now_us = self._clock()
+        now_us = self._now_us
         stepped_back = {
             term.subject
             for term in plan.asked
@@ -187,7 +191,7 @@ class MemoryEngine:
         stale = self._unfit(plan, keys)
         if stale is not None:
             return stale.status
-        now_us = self._clock()
+        now_us = self._now_us
         for term in plan.asked:
             witness = command.witnesses.get(term.id, 0.0)
             if witness and term.by_cost:
@@ -210,7 +214,7 @@ class MemoryEngine:
         return freed
 
     def _renew(self, command: Renew) -> tuple[bool, ...]:
-        now_us = self._clock()
+        now_us = self._now_us
         held = []
         for lease, again in zip(command.leases, command.again, strict=True):
             keys = keys_of(self._prefix, lease.identity)
@@ -218,23 +222,24 @@ class MemoryEngine:
             for caps in lease.caps:
                 subject = self._subjects.get(_key(keys, caps.subject))
                 if subject is None and again:
-                    states: dict[bytes, Kept] = {id: {} for id, _ in caps.amounts}
-                    subject = self._subjects[_key(keys, caps.subject)] = _Subject(states)
+                    subject = self._subjects[_key(keys, caps.subject)] = _Subject()
                 if subject is None:
                     alive = False
                     continue
                 subject.expires_us = now_us + caps.ttl_ms * 1000
                 for id, amount in caps.amounts:
-                    state = subject.states.get(id)
-                    if isinstance(state, dict):
-                        alive &= _renewed(state, lease.id, now_us + lease.length_us, again, amount, now_us)
+                    # A store that lost its memory may have begun a state without the cap since.
+                    state = subject.states.setdefault(id, {}) if again else subject.states.get(id)
+                    alive &= isinstance(state, dict) and _renewed(
+                        state, lease.id, now_us + lease.length_us, again, amount, now_us
+                    )
             held.append(alive)
         return tuple(held)
 
     # Stamps
 
     def _begin(self, command: Begin) -> Begun:
-        keys, now_us = keys_of(self._prefix, command.identity), self._clock()
+        keys, now_us = keys_of(self._prefix, command.identity), self._now_us
         shard = self._shards.setdefault(keys.shard, os.urandom(8))
         subject = self._subjects.setdefault(keys.tenant, _Subject(expires_us=now_us + 60 * US))
         subject.stamp = subject.stamp or os.urandom(8)
@@ -297,9 +302,9 @@ class MemoryEngine:
     def _collect(self, command: Collect) -> Counted:
         usage = self._usage.get(command.member)
         if usage is None or usage.running is None:
-            return Counted(self._clock(), None, ())
+            return Counted(self._now_us, None, ())
         closed = tuple(hour for start, hour in usage.hours.items() if start != usage.running)
-        return Counted(self._clock(), usage.hours[usage.running], closed)
+        return Counted(self._now_us, usage.hours[usage.running], closed)
 
     def _acknowledge(self, command: Acknowledge) -> bool:
         usage = self._usage.get(command.member)
@@ -309,7 +314,7 @@ class MemoryEngine:
             if usage.hours.get(hour.start_s) == hour and hour.start_s != usage.running:
                 del usage.hours[hour.start_s]
         running = usage.hours.get(usage.running) if usage.running is not None else None
-        usage.flushed = running == command.counted.running and len(usage.hours) <= 1
+        usage.flushed = (usage.flushed or running == command.counted.running) and len(usage.hours) <= 1
         return usage.flushed
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -27,21 +27,18 @@ KEY_OF = {Subject.TENANT: 1, Subject.USER: 4, Subject.CREDENTIAL: 5}
 
 
 @lru_cache(maxsize=8192)
-def packed_keys(prefix: str, identity: Identity) -> tuple[bytes | None, ...]:
-    """Stamp, tenant's state, closed hours, pending set, user's and credential's state as arguments of a command."""
+def packed_keys(prefix: str, identity: Identity) -> Mapping[int, bytes]:
+    """0 stamp, 1 tenant's state, 2 closed hours, 3 pending set, 4 user's and 5 credential's state, where there is one.
+
+    Packed as arguments of a command.
+    """
     keys = keys_of(prefix, identity)
     names = (keys.stamp, keys.tenant, keys.closed, keys.pending, *keys.subjects[1:])
-    return tuple(None if name is None else bulk(name) for name in names)
+    return {number: bulk(name) for number, name in enumerate(names) if name is not None}
 
 
-_ASK = struct.Struct(f"<5sd{LEASE_BYTES}s2s")
-
-
-def ask(cost: int, lease: bytes) -> bytes:
-    """The argument that changes with every decision."""
-    return _ASK.pack(b"$16\r\n", cost, lease, b"\r\n")
-
-
+_ASK = struct.Struct(f"<d{LEASE_BYTES}s")
+_DECIDED = struct.Struct("<Bdd")
 _STALE = struct.Struct("<Bd")
 
 
@@ -51,6 +48,7 @@ class Compiled:
 
     shape: Shape
     admit: Script
+    head: bytes
     policy: bytes
     reply: struct.Struct
     specs: tuple[Spec, ...]
@@ -61,27 +59,35 @@ class Compiled:
     def of(cls, plan: Plan, *, caller_clock: bool) -> Compiled:
         """Compile a plan."""
         shape = scripts.shape_of(plan)
-        reply = struct.Struct("<Bdd" + "".join(_REPLY_FORMATS[type(term.spec)] for term in plan.asked))
+        policy = packed(plan, shape)
+        reply = struct.Struct(_DECIDED.format + "".join(_REPLY_FORMATS[type(term.spec)] for term in plan.asked))
         return cls(
             shape=shape,
             admit=scripts.admit(shape, caller_clock=caller_clock),
-            policy=bulk(packed(plan, shape)),
+            head=b"$%d\r\n" % (_ASK.size + len(policy)),
+            policy=policy + b"\r\n",
             reply=reply,
             specs=tuple(term.spec for term in plan.asked),
             keys=_key_numbers(shape),
             all_fit=(True,) * len(plan.asked),
         )
 
+    def question(self, cost: int, lease: bytes) -> bytes:
+        """The policy, after what changes with every call, as an argument of a command."""
+        return self.head + _ASK.pack(cost, lease) + self.policy
+
     def answer(self, replies: list[bytes]) -> Answer:
         """A reply's bytes as an answer."""
         reply = replies[0]
         if reply[0] > Status.ALLOWED:
             return Answer(STATUSES[reply[0]], _STALE.unpack(reply)[1])
-        status, now_us, mask, *values = self.reply.unpack_from(reply)
+        status, now_us, mask = _DECIDED.unpack_from(reply)
         fits = self.all_fit if not mask else tuple(not int(mask) >> bit & 1 for bit in range(len(self.specs)))
-        return Answer(STATUSES[status], now_us, fits, tuple(self._states(values, now_us, reply)))
+        return Answer(STATUSES[status], now_us, fits, _States(self, reply))
 
-    def _states(self, values: list[Any], now_us: float, reply: bytes) -> Iterator[State]:
+    def states(self, reply: bytes) -> Iterator[State]:
+        """The state of every asked limit in a reply."""
+        _, now_us, _, *values = self.reply.unpack_from(reply)
         value, at = iter(values), self.reply.size
         for spec in self.specs:
             match spec:
@@ -97,6 +103,40 @@ class Compiled:
                     at += size
 
 
+class _States(Sequence[State]):
+    """The states in a reply, made when somebody looks at them: it takes as long as all the rest of an answer."""
+
+    __slots__ = ("_compiled", "_known", "_reply")
+
+    def __init__(self, compiled: Compiled, reply: bytes) -> None:
+        self._compiled, self._reply = compiled, reply
+        self._known: tuple[State, ...] | None = None
+
+    @property
+    def _states(self) -> tuple[State, ...]:
+        if self._known is None:
+            self._known = tuple(self._compiled.states(self._reply))
+        return self._known
+
+    def __len__(self) -> int:
+        return len(self._compiled.specs)
+
+    def __getitem__(self, index: Any) -> Any:  # an int gives a State, a slice a tuple of them
+        return self._states[index]
+
+    def __iter__(self) -> Iterator[State]:
+        return iter(self._states)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._states == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._states)
+
+    def __repr__(self) -> str:
+        return repr(self._states)
+
+
 def _key_numbers(shape: Shape) -> tuple[int, ...]:
     """Which of `packed_keys` a shape's script takes."""
     if not shape.counts_usage:
@@ -108,17 +148,18 @@ _REPLY_FORMATS = {Bucket: "d", Quota: "dd", Log: "I", Cap: "I"}
 
 
 def packed(plan: Plan, shape: Shape) -> bytes:
-    """The policy's bytes: stamps, validity, then for each subject its shape, for each asked limit its numbers."""
+    """The policy's bytes, as `scripts.HEADER` begins them; the member of the pending set ends them."""
     stamps = plan.stamps or Stamps(NO_LEASE, NO_LEASE)
     parts = [
-        stamps.tenant, stamps.shard,
         struct.pack("<dddd", plan.valid_from_us, plan.valid_until_us, plan.hour_offset_us / US, plan.lease_us),
-        lane_tag(plan.lane),
+        lane_tag(plan.lane), stamps.tenant, stamps.shard,
     ]  # fmt: skip
     for subject in shape.subjects:
         ids = [term.id for term in plan.terms if term.subject is subject]
-        parts += [struct.pack("<d", ttl_ms(plan, subject)), bytes([scripts.LAYOUT_VERSION, len(ids)]), *ids]
+        parts += [bytes([scripts.LAYOUT_VERSION, len(ids)]), *ids]
     parts += [_numbers(term) for term in plan.asked]
+    # As text that ends with a zero: Redis takes 2 us to write out a number, as long as for the rest of the SET.
+    parts += [b"%d\0" % ttl_ms(plan, subject) for subject in shape.subjects]
     return b"".join(parts) + plan.tenant.encode()
 
 
@@ -135,7 +176,7 @@ def _numbers(term: Term) -> bytes:
             return struct.pack("<dd", amount, mode)
 
 
-def hour(block: bytes) -> HourCount:
+def hour_count(block: bytes) -> HourCount:
     """Counted usage from its bytes; see lua/usage.lua."""
     start_s, born_ms, _, lanes = struct.unpack_from("<IIBB", block)
     end = 10 + 22 * lanes

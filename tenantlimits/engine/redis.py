@@ -31,11 +31,14 @@ from tenantlimits.engine.base import (
 )
 from tenantlimits.engine.connections import Connections
 from tenantlimits.engine.keys import SHARDS, Identity, Keys, keys_of, member_keys, pending_key, stamp_key
-from tenantlimits.engine.packing import KEY_OF, NO_LEASE, STATUSES, Compiled, ask, hour, packed_keys
+from tenantlimits.engine.packing import KEY_OF, NO_LEASE, STATUSES, Compiled, hour_count, packed_keys
 from tenantlimits.engine.resp import Reply, bulk
 from tenantlimits.engine.scripts import Script
 
 R = TypeVar("R")
+
+_NUMBERS = tuple(bulk(number) for number in range(7))
+"""How many keys a script gets, packed: stamp, closed hours, pending set and three subjects at most."""
 
 
 class Call(NamedTuple):
@@ -53,7 +56,7 @@ class Call(NamedTuple):
 
 
 class RedisEngine:
-    """A store that all processes share. `clock`, for tests and simulations, replaces the server's (us since the epoch)."""
+    """A store that all processes share. `clock`, for tests and simulations, replaces the server's (us)."""
 
     def __init__(
         self, connections: Connections, *, prefix: str = "tl", clock: Callable[[], float] | None = None
@@ -95,32 +98,27 @@ class RedisEngine:
 
     def _admit(self, command: Admit) -> Call:
         compiled = self._compiled(command.plan)
-        question = ask(command.cost, command.lease or NO_LEASE)
-        return self._on_plan(compiled, compiled.admit, command.identity, question, compiled.answer)
+        question = compiled.question(command.cost, command.lease or NO_LEASE)
+        return self._on_plan(compiled.admit, command, [question], compiled.answer)
 
     def _peek(self, command: Peek) -> Call:
         compiled = self._compiled(command.plan)
         script = scripts.peek(compiled.shape, caller_clock=self._clock is not None)
-        return self._on_plan(compiled, script, command.identity, ask(command.cost, NO_LEASE), compiled.answer)
+        return self._on_plan(script, command, [compiled.question(command.cost, NO_LEASE)], compiled.answer)
 
     def _settle(self, command: Settle) -> Call:
         compiled = self._compiled(command.plan)
-        witnesses = [command.witnesses.get(term.id, 0.0) for term in command.plan.asked]
-        question = bulk(struct.pack(f"<d{len(witnesses)}d", command.delta, *witnesses))
         script = scripts.settle(compiled.shape, caller_clock=self._clock is not None)
-        return self._on_plan(compiled, script, command.identity, question, _status)
+        witnesses = [command.witnesses.get(term.id, 0.0) for term in command.plan.asked]
+        charged = bulk(struct.pack(f"<{len(witnesses)}d", *witnesses))
+        return self._on_plan(script, command, [compiled.question(command.delta, NO_LEASE), charged], _status)
 
     def _on_plan(
-        self,
-        compiled: Compiled,
-        script: Script,
-        identity: Identity,
-        question: bytes,
-        read: Callable[[list[Reply]], Any],
+        self, script: Script, command: Admit | Peek | Settle, arguments: list[bytes], read: Callable[[list[Reply]], Any]
     ) -> Call:
-        names = packed_keys(self._prefix, identity)
-        keys = [names[number] for number in compiled.keys]
-        return Call([self._packed(script, keys, [compiled.policy, question])], read, script)
+        names = packed_keys(self._prefix, command.identity)
+        keys = [names[number] for number in self._compiled(command.plan).keys]
+        return Call([self._packed(script, keys, arguments)], read, script)
 
     def _compiled(self, plan: Plan) -> Compiled:
         compiled = plan.compiled
@@ -212,10 +210,7 @@ class RedisEngine:
         """A run of a script, of keys and arguments that are packed."""
         if self._clock is not None:
             arguments = [*arguments, bulk(repr(self._clock()))]
-        return b"*%d\r\n%b" % (
-            3 + len(keys) + len(arguments),
-            b"".join([script.call, bulk(len(keys)), *keys, *arguments]),
-        )
+        return resp.command([*script.call, _NUMBERS[len(keys)], *keys, *arguments])
 
 
 def _unknown(replies: list[Reply]) -> list[int]:
@@ -256,7 +251,7 @@ def _is_positive(replies: list[Reply]) -> bool:
     return bool(replies[0])
 
 
-def _status(replies: list[Reply]) -> Status:
+def _status(replies: list[bytes]) -> Status:
     return STATUSES[replies[0][0]]
 
 
@@ -271,5 +266,5 @@ def _members(replies: list[Reply]) -> tuple[Member, ...]:
 
 def _counted(replies: list[Reply]) -> Counted:
     now, running, *closed = replies[0]
-    hours = tuple(hour(block) for block in closed[1::2])
-    return Counted(struct.unpack("<d", now)[0], hour(running) if running else None, hours)
+    hours = tuple(hour_count(block) for block in closed[1::2])
+    return Counted(struct.unpack("<d", now)[0], hour_count(running) if running else None, hours)

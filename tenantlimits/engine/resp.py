@@ -62,7 +62,7 @@ def reply(data: bytes, at: int) -> tuple[Reply, int]:
     if kind == b"*":
         return _array(data, at, int(line))
     if kind == b"-":
-        return DefaultParser.parse_error(line.decode(errors="replace")), at
+        return DefaultParser.parse_error(line.decode(errors="replace")), at  # type: ignore[no-untyped-call]  # redis-py has no types for it
     if kind == b"+":
         return line, at
     raise InvalidResponse(f"{kind + line!r} is no reply in RESP2.")

@@ -14,28 +14,42 @@ from importlib.resources import files
 from string import Template
 
 from tenantlimits.domain.plans import Plan, Subject
-from tenantlimits.engine.base import LEASE_BYTES, USAGE_TTL_MS
+from tenantlimits.engine.base import USAGE_TTL_MS
 from tenantlimits.engine.resp import bulk
 
 FRESH_TTL_MS = 60_000
 """A tenant's state that holds nothing but its stamp lives so long."""
 LAYOUT_VERSION = 1
 
-# Offsets in the policy's bytes, counted from 1 as Lua does; see `engine.redis.packed`.
-STAMPS_END = 16
-HEADER_END = STAMPS_END + 4 * 8 + 4
+# The question begins with these: what changes with every call, then the policy. The shapes follow, the numbers of the
+# asked limits, and for each subject how long its state lives. See `engine.packing.packed`.
+HEADER = {
+    "cost": "d", "lease": "c8",
+    "valid_from": "d", "valid_until": "d", "hour_offset": "d", "lease_us": "d",
+    "lane": "c4", "tenant_stamp": "c8", "shard_stamp": "c8",
+}  # fmt: skip
+HEADER_BYTES = 16 + 4 * 8 + 4 + 8 + 8
 
-_SNIPPETS = {"Bucket": "token_bucket", "Quota": "calendar_quota", "Log": "sliding_log", "Cap": "concurrency"}
-_PARAMETERS = {"Bucket": 3, "Quota": 4, "Log": 3, "Cap": 2}
+SNIPPETS = {"Bucket": "token_bucket", "Quota": "calendar_quota", "Log": "sliding_log", "Cap": "concurrency"}
+NUMBERS = {
+    "Bucket": ("burst", "per_us", "mode"),
+    "Quota": ("amount", "ends", "next_end", "mode"),
+    "Log": ("amount", "window", "mode"),
+    "Cap": ("amount", "mode"),
+}
+# What usage.lua leaves: the lane's numbers, between what stands before and after them.
+USAGE = {"before": "c0", "allowed": "I", "refusals": "I", "peak": "H", "spent": "d", "after": "c0"}
+GROUP = 8
+"""So many limits are read from the policy at once: one unpack is cheaper than eight, but Lua has only 200 locals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Lua text and its SHA-1, by which a server knows it. `call` is how a command that runs it begins, packed."""
+    """Lua text and its SHA-1, by which a server knows it. `call` begins a command that runs it, packed."""
 
     text: str
     sha: str
-    call: bytes
+    call: tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +107,7 @@ def _sections(name: str) -> dict[str, Template]:
     """The parts of a snippet, by the comment lines that head them."""
     parts: dict[str, list[str]] = {"": []}
     for line in _source(name).splitlines():
-        if line in ("-- read", "-- ask", "-- record", "-- settle"):
+        if line in ("-- read", "-- fits", "-- record", "-- settle"):
             parts[line[3:]] = []
         else:
             parts[next(reversed(parts))].append(line)
@@ -103,22 +117,21 @@ def _sections(name: str) -> dict[str, Template]:
 def _script(*parts: str) -> Script:
     text = "\n".join(parts)
     sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
-    return Script(text, sha, bulk("EVALSHA") + bulk(sha))
+    return Script(text, sha, (bulk("EVALSHA"), bulk(sha)))
 
 
 def _head(caller_clock: bool) -> str:
     """The prelude and the clock: the server's own, or for tests and simulations the caller's in the last argument."""
     clock = "tonumber(table.remove(ARGV))" if caller_clock else "call('TIME'); now = now[1] * 1000000 + now[2]"
     return (
-        f"{_source('prelude')}\nlocal now = {clock}\n"
-        f"local NO_LEASE, USAGE_TTL_MS, FRESH_TTL_MS = string.rep('\\0', {LEASE_BYTES}), {USAGE_TTL_MS}, {FRESH_TTL_MS}"
+        f"{_source('prelude')}\nlocal USAGE_TTL_MS, FRESH_TTL_MS = {USAGE_TTL_MS}, {FRESH_TTL_MS}\nlocal now = {clock}"
     )
 
 
 @cache
 def whole(name: str, *, caller_clock: bool) -> Script:
     """A script that needs no plan: begin, move, release, renew, collect, acknowledge."""
-    return _script(_head(caller_clock), _source(name))
+    return _script(_head(caller_clock), _source("layout"), _source(name))
 
 
 @cache
@@ -127,7 +140,7 @@ def admit(shape: Shape, *, caller_clock: bool) -> Script:
 
     KEYS      stamp of the shard, tenant's state, closed hours, pending set (where usage is counted); then the state
               of every other asked subject
-    ARGV      policy (`engine.redis.packed`); cost d in milli-units and lease c8, packed
+    ARGV      bytes: cost d in milli-units, lease c8, policy (`engine.packing.packed`)
     reply     bytes: status B, now d in us, mask d of the asked limits that did not fit, then for each asked limit a
               bucket's used d, a quota's used d and end d, a log's or a cap's number I, then the entries of the logs
     cost      O(number of limits); one round trip; a refusal changes no limit's state, only usage
@@ -146,7 +159,7 @@ def settle(shape: Shape, *, caller_clock: bool) -> Script:
     """Charges or gives back a difference in the limits that the operation was charged in.
 
     KEYS      as `admit`
-    ARGV      policy; delta d in milli-units, then for each asked limit its witness d (0: was not charged), packed
+    ARGV      as `admit`, with the difference as cost; bytes: for each asked limit its witness d (0: was not charged)
     reply     bytes: status B, now d in us
     cost      O(number of limits); one round trip
     """
@@ -159,109 +172,112 @@ class _Composer:
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.key_of = _key_numbers(shape)
-        self.ttl_at: dict[Subject, int] = {}
-        self.shape_at: dict[Subject, tuple[int, int]] = {}
         self.id_at: dict[int, int] = {}
-        self.params_at: dict[int, int] = {}
-        at = HEADER_END + 1
+        self.numbers_at: dict[int, int] = {}
+        at = HEADER_BYTES + 1
         for subject in shape.subjects:
-            self.ttl_at[subject], at = at, at + 8
-            self.shape_at[subject] = (at, at + 1 + 4 * len(shape.of(subject)))
             for position, (i, _) in enumerate(shape.of(subject)):
                 self.id_at[i] = at + 2 + 4 * position
-            at = self.shape_at[subject][1] + 1
+            at += 2 + 4 * len(shape.of(subject))
         for i, term in shape.asked:
-            self.params_at[i], at = at, at + 8 * _PARAMETERS[term.spec]
-        self.member_at = at
+            self.numbers_at[i], at = at, at + 8 * len(NUMBERS[term.spec])
+        self.ttls_at = at
 
     def decision(self, *, writes: bool) -> Iterator[str]:
         """The parts of admit and peek."""
-        yield "local policy = ARGV[1]\nlocal cost, lease = unpack('<dc8', ARGV[2])\nlocal one = cost > 0 and 1000 or 0"
         yield from self._opening()
-        yield "local mask, refused, missed, in_flight = 0, false, '', 0"
-        for bit, (i, term) in enumerate(self.shape.asked):
-            ask = self._fill(i, term, "read", "ask"), _sections("verdict")[""].substitute(self._names(i, term, bit))
-            yield f"local fits{i}, on{i}\ndo\n{ask[0]}\n{ask[1]}\nend"
-        if writes:
-            yield "if cost > 0 or lease ~= NO_LEASE then"
-            yield "if not refused then"
-            yield from (self._fill(i, term, "record") for i, term in self.shape.asked)
+        yield "local one = cost > 0 and 1000 or 0\nlocal mask, refused, missed, in_flight = 0, false, '', 0"
+        for group in self._groups():
+            yield "local " + ", ".join(f"on{i}" for i, _ in group)
+            yield f"do\n{self._numbers(group)}"
+            yield from (f"do\n{self._fill(i, 'read')}\n{self._verdict(i)}\nend" for i, _ in group)
             yield "end"
-            yield from self._usage("refused and 0 or 1", "refused and 1 or 0", "refused and 0 or cost")
-            yield from self._writing("not refused")
+        if writes:
+            yield "if cost > 0 or lease ~= NO_LEASE then\nif not refused then"
+            yield from (self._fill(i, "record") for i, _ in self.shape.asked)
+            yield "end"
+            yield from self._writing("not refused", "refused and 0 or 1, refused and 1 or 0, refused and 0 or cost")
             yield "end"
         yield self._reply()
 
     def settling(self) -> Iterator[str]:
         """The parts of settle."""
-        witnesses = "".join(f", witness{i}" for i, _ in self.shape.asked)
-        yield f"local policy = ARGV[1]\nlocal delta{witnesses} = unpack('<d{'d' * len(self.shape.asked)}', ARGV[2])"
         yield from self._opening()
-        yield "local missed, in_flight = '', 0"
-        for i, term in self.shape.asked:
-            if term.by_cost and term.spec != "Cap":
-                yield f"if witness{i} ~= 0 then\n{self._fill(i, term, 'read', 'settle')}\nend"
-        yield from self._usage("0", "0", "delta")
-        yield from self._writing("true")
+        witnesses = ", ".join(f"witness{i}" for i, _ in self.shape.asked)
+        yield f"local {witnesses} = unpack('<{'d' * len(self.shape.asked)}', ARGV[2])" if witnesses else ""
+        yield "local delta, missed, in_flight = cost, '', 0"
+        for group in self._groups():
+            yield f"do\n{self._numbers(group)}"
+            for i, term in group:
+                if term.by_cost and term.spec != "Cap":
+                    yield f"if witness{i} ~= 0 then\n{self._fill(i, 'read', 'settle')}\nend"
+            yield "end"
+        yield from self._writing("true", "0, 0, delta")
         yield "return pack('<Bd', 1, now)"
 
     def _opening(self) -> Iterator[str]:
-        """Compares stamps and validity, and reads every subject."""
+        """Reads the policy, compares stamps and validity, and reads every subject."""
+        shapes = {f"shape{int(subject)}": f"c{2 + 4 * len(self.shape.of(subject))}" for subject in self.shape.subjects}
+        header = HEADER | shapes
+        yield f"local policy = ARGV[1]\nlocal {', '.join(header)} = unpack('<{''.join(header.values())}', policy)"
+        kept = {f"kept{int(subject)}": f"KEYS[{self.key_of[subject]}]" for subject in self.shape.subjects}
+        if self.shape.has_stamps:
+            kept["shard_stamp_now"] = "KEYS[1]"
+        if kept:
+            yield f"local {', '.join(kept)} = values(call('MGET', {', '.join(kept.values())}))"
         if self.shape.has_stamps:
             yield _source("stamps")
-        elif self.shape.counts_usage:
-            yield "local tenant = call('GET', KEYS[2])"
-        yield (
-            f"local valid_from, valid_until, hour_offset, lease_us = unpack('<dddd', policy, {STAMPS_END + 1})\n"
-            "if now < valid_from or now >= valid_until then return pack('<Bd', 3, now) end\n"
-            f"local lane, member = sub(policy, {HEADER_END - 3}, {HEADER_END}), sub(policy, {self.member_at})"
-        )
+        yield "if now < valid_from or now >= valid_until then return pack('<Bd', 3, now) end"
         for subject in self.shape.subjects:
-            yield self._reading(subject)
+            yield from self._reading(subject)
 
-    def _reading(self, subject: Subject) -> str:
-        j, (start, end), terms = int(subject), self.shape_at[subject], self.shape.of(subject)
-        fixed_at = 9 + end - start + 1
-        source = (
-            "tenant"
-            if subject is Subject.TENANT and self.shape.counts_usage
-            else f"call('GET', KEYS[{self.key_of[subject]}])"
-        )
-        lines = [
-            f"local kept{j} = {source} or NO_LEASE .. '\\{LAYOUT_VERSION}\\0'",
-            f"local state{j}, after{j}, moved{j} = kept{j}, nil, false",
-            f"if sub(state{j}, 9, {fixed_at - 1}) ~= sub(policy, {start}, {end}) then",
-            f"  state{j}, after{j} = remap(state{j}, sub(policy, {start}, {end}))",
-            "end",
-        ]
-        if terms:
-            lines.append(f"local {', '.join(_fields(terms))} = unpack('<{_format(terms)}', state{j}, {fixed_at})")
-        lines.append(f"local end{j} = {fixed_at + _fixed_bytes(terms)}")
+    def _reading(self, subject: Subject) -> Iterator[str]:
+        j, terms = int(subject), self.shape.of(subject)
+        fields, fixed_at = _fields(terms), 11 + 4 * len(terms)
+        yield f"kept{j} = kept{j} or NO_LEASE .. '\\{LAYOUT_VERSION}\\0'"
+        yield f"local state{j}, after{j}, moved{j} = kept{j}, nil, false"
+        yield f"if sub(state{j}, 9, {fixed_at - 1}) ~= shape{j} then"
+        yield f"{_source('layout')}\n{_source('remap')}"
+        yield f"state{j}, after{j} = remap(state{j}, shape{j})\nend"
+        if fields:
+            yield f"local {', '.join(fields)} = unpack('<{_format(fields)}', state{j}, {fixed_at})"
+        yield f"local end{j} = {fixed_at + sum(4 if term.has_tail else 16 for _, term in terms)}"
         for i, term in terms:
             if term.has_tail:
-                lines.append(
-                    f"local tail{i} = sub(state{j}, end{j}, end{j} + 16 * n{i} - 1); end{j} = end{j} + 16 * n{i}"
-                )
-        return "\n".join(lines)
+                yield f"local tail{i} = sub(state{j}, end{j}, end{j} + 16 * n{i} - 1); end{j} = end{j} + 16 * n{i}"
 
-    def _usage(self, allowed: str, refused: str, cost: str) -> Iterator[str]:
-        if self.shape.counts_usage:
-            yield f"local usage = sub(state0, end0)\nlocal allowed_now, refused_now, cost_now = {allowed}, {refused}, {cost}"
-            yield _source("usage")
+    def _groups(self) -> Iterator[list[tuple[int, TermShape]]]:
+        asked = self.shape.asked
+        return (asked[start : start + GROUP] for start in range(0, len(asked), GROUP))
 
-    def _writing(self, recorded: str) -> Iterator[str]:
-        for subject in self.shape.subjects:
-            j, (start, end), terms = int(subject), self.shape_at[subject], self.shape.of(subject)
-            ttl = f"(unpack('<d', policy, {self.ttl_at[subject]}))"
-            fields = f" .. pack('<{_format(terms)}', {', '.join(_fields(terms))})" if terms else ""
-            tails = "".join(f" .. tail{i}" for i, term in terms if term.has_tail)
-            anew = f"sub(state{j}, 1, 8) .. sub(policy, {start}, {end}){fields}{tails}"
+    def _numbers(self, group: list[tuple[int, TermShape]]) -> str:
+        names = [f"{name}{i}" for i, term in group for name in NUMBERS[term.spec]]
+        return f"local {', '.join(names)} = unpack('<{'d' * len(names)}', policy, {self.numbers_at[group[0][0]]})"
+
+    def _writing(self, recorded: str, counted: str) -> Iterator[str]:
+        """Counts usage and writes every subject that has changed; `counted` is what is allowed, refused and spent."""
+        subjects = self.shape.subjects
+        if not subjects:
+            return
+        ttls = ", ".join(f"ttl{int(subject)}" for subject in subjects)
+        yield f"local {ttls}, member_at = unpack('<{'s' * len(subjects)}', policy, {self.ttls_at})"
+        for subject in subjects:
+            j = int(subject)
             changed = f"({recorded}) or moved{j}"
             if subject is Subject.TENANT and self.shape.counts_usage:
-                yield f"local limits = ({changed}) and {anew} or sub(kept0, 1, (after0 or end0) - 1)"
-                yield f"call('SET', KEYS[2], limits .. usage, 'PX', {ttl})"
+                yield f"local allowed_now, refused_now, cost_now = {counted}\n{_source('usage')}"
+                yield f"local anew\nif {changed} then anew = {self._packed(subject, USAGE)}\nelse"
+                yield f"anew = {_packed({'sub(kept0, 1, (after0 or end0) - 1)': 'c0'} | USAGE)}\nend"
+                yield "call('SET', KEYS[2], anew, 'PX', ttl0)"
             else:
-                yield f"if {changed} then call('SET', KEYS[{self.key_of[subject]}], {anew}, 'PX', {ttl}) end"
+                key = f"KEYS[{self.key_of[subject]}]"
+                yield f"if {changed} then call('SET', {key}, {self._packed(subject, {})}, 'PX', ttl{j}) end"
+
+    def _packed(self, subject: Subject, more: dict[str, str]) -> str:
+        """The new state in one pack: every string on the way would be hashed and kept by Lua."""
+        terms = self.shape.of(subject)
+        tails = {f"tail{i}": "c0" for i, term in terms if term.has_tail}
+        return _packed({f"state{int(subject)}": f"c{10 + 4 * len(terms)}"} | _fields(terms) | tails | more)
 
     def _reply(self) -> str:
         values, formats, logs = [], "", ""
@@ -276,15 +292,18 @@ class _Composer:
         listed = "".join(f", {value}" for value in values)
         return f"return pack('<Bdd{formats}', refused and 0 or 1, now, mask{listed}){logs}"
 
-    def _fill(self, i: int, term: TermShape, *sections: str) -> str:
-        names = self._names(i, term, 0)
-        return "\n".join(_sections(_SNIPPETS[term.spec])[section].substitute(names) for section in sections)
+    def _fill(self, i: int, *sections: str) -> str:
+        term = self.shape.terms[i]
+        names = {"i": i, "j": int(term.subject), "cost": "cost" if term.by_cost else "one"}
+        return "\n".join(_sections(SNIPPETS[term.spec])[section].substitute(names) for section in sections)
 
-    def _names(self, i: int, term: TermShape, bit: int) -> dict[str, object]:
-        return {
-            "i": i, "j": int(term.subject), "at": self.params_at[i], "cost": "cost" if term.by_cost else "one",
-            "id_at": self.id_at[i], "id_to": self.id_at[i] + 3, "bit": 2**bit,
+    def _verdict(self, i: int) -> str:
+        bit = [number for number, _ in self.shape.asked].index(i)
+        names = {
+            "i": i, "fits": self._fill(i, "fits"), "bit": 2**bit, "id_at": self.id_at[i], "id_to": self.id_at[i] + 3,
+            "is_cap": "true" if self.shape.terms[i].spec == "Cap" else "false",
         }  # fmt: skip
+        return _sections("verdict")[""].substitute(names)
 
 
 def _key_numbers(shape: Shape) -> dict[Subject, int]:
@@ -293,13 +312,23 @@ def _key_numbers(shape: Shape) -> dict[Subject, int]:
     return {Subject.TENANT: 2} | {subject: first + n for n, subject in enumerate(others)}
 
 
-def _fields(terms: Iterable[tuple[int, TermShape]]) -> list[str]:
-    return [name for i, term in terms for name in ([f"n{i}"] if term.has_tail else [f"a{i}", f"b{i}"])]
+def _fields(terms: Iterable[tuple[int, TermShape]]) -> dict[str, str]:
+    """The fixed fields of a state and their formats. Neighbours that are not asked are one field of raw bytes."""
+    fields: dict[str, str] = {}
+    rest, length = "", 0
+    for i, term in terms:
+        if term.has_tail or term.asked:
+            fields |= {f"n{i}": "I"} if term.has_tail else {f"a{i}": "d", f"b{i}": "d"}
+            rest = ""
+            continue
+        rest, length = (rest, length + 16) if rest else (f"rest{i}", 16)
+        fields[rest] = f"c{length}"
+    return fields
 
 
-def _format(terms: Iterable[tuple[int, TermShape]]) -> str:
-    return "".join("I" if term.has_tail else "dd" for _, term in terms)
+def _packed(fields: dict[str, str]) -> str:
+    return f"pack('<{_format(fields)}', {', '.join(fields)})"
 
 
-def _fixed_bytes(terms: Iterable[tuple[int, TermShape]]) -> int:
-    return sum(4 if term.has_tail else 16 for _, term in terms)
+def _format(fields: dict[str, str]) -> str:
+    return "".join(fields.values())

@@ -16,8 +16,9 @@ if state then
   _, _, _, after = measure(state)
   usage = sub(state, after)
 end
-if usage ~= ARGV[2] or call('EXISTS', KEYS[2]) == 1 then return 0 end
-if usage ~= '' then
+local pending = usage ~= '' and byte(usage, 9) == 1
+if (pending and usage ~= ARGV[2]) or call('EXISTS', KEYS[2]) == 1 then return 0 end
+if pending then
   call('SET', KEYS[1], sub(state, 1, after + 7) .. '\0' .. sub(usage, 10), 'KEEPTTL')
 end
 call('SREM', KEYS[3], ARGV[1])

@@ -1,7 +1,6 @@
 -- concurrency: operations in flight. A lease is a member with a deadline, never a counter.
--- Field n$i, tail$i: lease c8, deadline us d for each, in the order of the deadlines. Policy: cap d, mode d.
+-- Field n$i, tail$i: lease c8, deadline us d for each, in the order of the deadlines. Policy: amount d, mode d.
 -- read
-local cap, mode = unpack('<dd', policy, $at)
 if n$i > 0 and unpack('<d', tail$i, 16 * n$i - 7) > now + lease_us then
   -- The clock stepped back: no lease lives longer than a lease, or a lost holder would keep its slot as long as the step.
   local anew = {}
@@ -16,12 +15,12 @@ if first > 1 then
   tail$i = sub(tail$i, first)
   n$i = #tail$i / 16
 end
--- ask
-fits$i = n$i < cap
 if n$i > in_flight then in_flight = n$i end
+-- fits
+n$i < amount$i
 -- record
 if on$i and lease ~= NO_LEASE then
-  tail$i = tail$i .. lease .. pack('<d', now + lease_us)
+  tail$i = pack('<c0c8d', tail$i, lease, now + lease_us)
   n$i = n$i + 1
   if n$i > in_flight then in_flight = n$i end
 end

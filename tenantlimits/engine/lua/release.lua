@@ -7,7 +7,7 @@
 local lease, freed = ARGV[1], 0
 for k = 1, #KEYS do
   local state = call('GET', KEYS[k])
-  if state and find(state, lease, 1, true) then
+  if state and string.find(state, lease, 1, true) then
     local n, fixed, tail = measure(state)
     for i = 1, n do
       local kind = byte(state, 10 + 4 * i) % 8

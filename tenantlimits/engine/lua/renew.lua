@@ -27,29 +27,38 @@ local function renewed(tail, lease, again, cap)
   return table.concat(rest), alive
 end
 
+-- The state with one cap more, unless it knows it: a store that lost its memory may have begun a state without it.
+local function with_cap(state, id)
+  local n, fixed, tail = measure(state)
+  for i = 1, n do
+    if sub(state, 7 + 4 * i, 10 + 4 * i) == id then return state end
+  end
+  return sub(state, 1, 9) .. string.char(n + 1) .. sub(state, 11, fixed - 1) .. id
+    .. sub(state, fixed, tail - 1) .. pack('<I', 0) .. sub(state, tail)
+end
+
 for k = 2, #ARGV, 3 do
   local lease, again, caps = ARGV[k], ARGV[k + 1] == '1', ARGV[k + 2]
-  if not state and again then
-    local ids = {}
-    for at = 1, #caps, 12 do ids[#ids + 1] = sub(caps, at, at + 3) end
-    state = '\0\0\0\0\0\0\0\0\1' .. string.char(#ids) .. table.concat(ids) .. string.rep('\0\0\0\0', #ids)
-  end
+  if not state and again then state = NO_LEASE .. '\1\0' end
   local all_alive = state and 1 or 0
   for at = 1, state and #caps or 0, 12 do
     local id, cap = sub(caps, at, at + 3), unpack('<d', caps, at + 4)
+    if again then state = with_cap(state, id) end
     local n, fixed, tail = measure(state)
+    local alive = false
     for i = 1, n do
       local kind = byte(state, 10 + 4 * i) % 8
       local length = kind >= 4 and 16 * unpack('<I', state, fixed) or 0
       if sub(state, 7 + 4 * i, 10 + 4 * i) == id then
-        local kept, alive = renewed(sub(state, tail, tail + length - 1), lease, again, cap)
+        local kept
+        kept, alive = renewed(sub(state, tail, tail + length - 1), lease, again, cap)
         state = sub(state, 1, fixed - 1) .. pack('<I', #kept / 16) .. sub(state, fixed + 4, tail - 1)
           .. kept .. sub(state, tail + length)
-        if not alive then all_alive = 0 end
         break
       end
       fixed, tail = fixed + FIXED[kind], tail + length
     end
+    if not alive then all_alive = 0 end
   end
   held[#held + 1] = all_alive
 end

@@ -1,7 +1,6 @@
 -- sliding_log: exact in every window, one entry for each operation, at most 128 entries.
 -- Field n$i, tail$i: at us d, cost milli-units d for each entry, oldest first. Policy: amount d, window us d, mode d.
 -- read
-local amount, window, mode = unpack('<ddd', policy, $at)
 local ahead = n$i > 0 and unpack('<d', tail$i, 16 * n$i - 15) - now or 0
 if ahead > 0 then
   -- The clock stepped back: the whole log moves back with it.
@@ -14,16 +13,16 @@ end
 local first, total = 1, 0
 for at = 1, 16 * n$i, 16 do
   local when, charged = unpack('<dd', tail$i, at)
-  if when + window <= now then first = at + 16 else total = total + charged end
+  if when + window$i <= now then first = at + 16 else total = total + charged end
 end
 if first > 1 then
   tail$i = sub(tail$i, first)
   n$i = #tail$i / 16
 end
--- ask
-fits$i = $cost == 0 or total + $cost <= amount
+-- fits
+total + $cost <= amount$i or $cost == 0
 -- record
-if on$i and fits$i and $cost > 0 then
+if on$i and $cost > 0 then
   if n$i >= 128 then
     -- Strict, never lax: the two oldest count as long as the younger of them.
     local _, oldest, when, second = unpack('<dddd', tail$i, 1)
@@ -33,7 +32,7 @@ if on$i and fits$i and $cost > 0 then
   n$i = #tail$i / 16
 end
 -- settle
-local change = math.min(delta, math.max(0, 2 * amount - total))
+local change = math.min(delta, math.max(0, 2 * amount$i - total))
 for at = 1, 16 * n$i, 16 do
   local when, charged = unpack('<dd', tail$i, at)
   if when == witness$i then

@@ -1,7 +1,7 @@
 -- verdict: what the answer of one limit means for the whole operation. mode: 0 off, 1 observe, 2 enforce.
-on$i = mode > 0
-fits$i = fits$i or not on$i
-if not fits$i then
-  missed = missed .. sub(policy, $id_at, $id_to) .. (mode > 1 and 'r' or 'o')
-  mask, refused = mask + $bit, refused or mode > 1
+-- What does not fit and is only observed is not recorded, but a slot is: that of an operation which is running.
+on$i = mode$i > 0
+if on$i and not ($fits) then
+  missed = missed .. sub(policy, $id_at, $id_to) .. (mode$i > 1 and 'r' or 'o')
+  mask, refused, on$i = mask + $bit, refused or mode$i > 1, $is_cap
 end
