@@ -14,6 +14,7 @@ The project around them:
     E040 CACHE_ALIAS is not in CACHES  E041 it is Django's own Redis cache
     E042 it is no Redis cache          W043 cache.clear() would empty it
     W044 STORE is "memory" in production
+    E050 a view names a lane that is in no setting
 The rows, with `check --database default` and before each migrate:
     W060 a limit's lane is in no setting                          W061 DEFAULT_TIER has no row
     W062 ANONYMOUS_TIER has no row                                W063 a tier in use has no limits
@@ -28,10 +29,13 @@ from django.core import checks
 from django.core.checks import CheckMessage, Error, Tags
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections, router
+from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils.module_loading import import_string
 
 from tenantlimits.conf import NAME, Store, conf, suggestion
+from tenantlimits.domain.errors import UnknownLane
 from tenantlimits.domain.limits import ALL_LANE
+from tenantlimits.gate.routes import View, lanes_named_by, view_name
 from tenantlimits.models import Limit, Override, Tenant, Tier
 
 MIDDLEWARE = "tenantlimits.middleware.TenantLimitsMiddleware"
@@ -248,6 +252,34 @@ def check_store_is_shared(**_kwargs: object) -> Messages:
     return [checks.Warning(words, "It is meant for tests: take it out, or write 'redis'.", id="tenantlimits.W044")]
 
 
+def check_lanes_of_views(**_kwargs: object) -> Messages:
+    """E050: a view in an unknown lane would answer nothing but errors."""
+    if not getattr(settings, "ROOT_URLCONF", None) or check_values():
+        return []
+    return [
+        Error(f"{view_name(view)}: {error}", id="tenantlimits.E050")
+        for view in _views(get_resolver().url_patterns)
+        for lane in sorted(lanes_named_by(view))
+        for error in _unknown_lane(lane)
+    ]
+
+
+def _views(patterns: Sequence[URLPattern | URLResolver]) -> Iterator[View]:
+    for one in patterns:
+        if isinstance(one, URLResolver):
+            yield from _views(one.url_patterns)
+        else:
+            yield one.callback
+
+
+def _unknown_lane(lane: str) -> list[UnknownLane]:
+    try:
+        conf.lane(lane)
+    except UnknownLane as error:
+        return [error]
+    return []
+
+
 def check_lanes_of_limits(databases: Sequence[str] | None = None, **_kwargs: object) -> Messages:
     """W060: a limit whose lane no setting names is never asked."""
     return [
@@ -327,6 +359,7 @@ SETTINGS_CHECKS: tuple[Callable[..., Messages], ...] = (
     check_cache,
     check_cache_is_our_own,
     check_store_is_shared,
+    check_lanes_of_views,
 )
 ROW_CHECKS: tuple[Callable[..., Messages], ...] = (
     check_lanes_of_limits,

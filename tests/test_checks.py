@@ -39,6 +39,7 @@ def sound(settings: Any) -> Any:
     settings.TENANTLIMITS = REQUIRED | {"CACHE_ALIAS": "limits"}
     settings.CACHES = OWN_CACHE
     settings.MIDDLEWARE = [checks.AUTHENTICATION, checks.MIDDLEWARE]
+    settings.ROOT_URLCONF = None  # views are checked in tests/surfaces
     settings.REST_FRAMEWORK = {"DEFAULT_THROTTLE_CLASSES": [checks.THROTTLE]}
     return settings
 

@@ -80,6 +80,12 @@ def lanes_named_by(view: View) -> set[str]:
     return {lane for lane in named if lane is not None}
 
 
+def view_name(view: View) -> str:
+    """Dotted name of the view, or of the class behind it, for messages."""
+    named = _class_of(view) or view
+    return f"{named.__module__}.{getattr(named, '__qualname__', named)}"
+
+
 def is_drf(view: View) -> bool:
     """Whether DRF authenticates inside the view, so that only its throttle can know who asks."""
     return hasattr(_class_of(view), "throttle_classes")

@@ -60,7 +60,7 @@ def test_a_view_whose_lane_is_hidden_is_still_refused_in_it(tier: Tier, rf: Requ
     def ask() -> int:
         request = rf.get("/")
         request.user = urls.Member("acme", "ann")
-        middleware = TenantLimitsMiddleware(lambda request: middleware.process_view(request, view, (), {}) or view(request))
+        middleware = TenantLimitsMiddleware(lambda asked: middleware.process_view(asked, view, (), {}) or view(asked))
         return middleware(request).status_code
 
     assert [ask(), ask()] == [200, 429]

@@ -388,7 +388,7 @@ def test_unknown_settings_stop_the_server_at_start(site: None) -> None:
     """Bad input: unknown settings keys."""
     with (
         override_settings(TENANTLIMITS={"TENANT_RESOLVER": urls.tenant_of, "DEFAULT_TIER": "free", "LEASE_SECOND": 3}),
-        pytest.raises(ImproperlyConfigured, match="LEASE_SECOND.*Did you mean 'LEASE_SECONDS'"),
+        pytest.raises(ImproperlyConfigured, match=r"LEASE_SECOND.*Did you mean 'LEASE_SECONDS'"),
     ):
         TenantLimitsMiddleware(urls.plain)
 
