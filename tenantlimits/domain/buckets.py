@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-
 SLACK = 1e-6
 """Milli-units by which rounding may be off: so much above the burst still fits, so that a promised wait is enough."""
 _EXACT_UP_TO = 1e9

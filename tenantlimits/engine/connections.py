@@ -12,7 +12,7 @@ import os
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 import redis
@@ -62,7 +62,8 @@ class Connections:
             socket = connection._sock
             socket.sendall(b"".join(commands))
             while len(replies) < len(commands):
-                rest = resp.read(rest + _received(socket.recv(_CHUNK)), replies, len(commands))
+                received = socket.recv(_CHUNK) or _ended()
+                rest = resp.read(rest + received, replies, len(commands))
         except OSError as error:
             connection.disconnect()
             raise _named(error) from error
@@ -85,7 +86,8 @@ class Connections:
                 connection._writer.write(b"".join(commands))
                 await connection._writer.drain()
                 while len(replies) < len(commands):
-                    rest = resp.read(rest + _received(await connection._reader.read(_CHUNK)), replies, len(commands))
+                    received = await connection._reader.read(_CHUNK) or _ended()
+                    rest = resp.read(rest + received, replies, len(commands))
         except OSError as error:
             await connection.disconnect(nowait=True)
             raise _named(error) from error
@@ -164,10 +166,8 @@ def _is_quiet(connection: Any) -> bool:
         return False
 
 
-def _received(data: bytes) -> bytes:
-    if not data:
-        raise redis.ConnectionError("The server closed the connection.")
-    return data
+def _ended() -> NoReturn:
+    raise redis.ConnectionError("The server closed the connection.")
 
 
 def _named(error: OSError) -> redis.RedisError:

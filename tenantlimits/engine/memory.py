@@ -12,12 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from tenantlimits.domain import buckets, windows
-from tenantlimits.domain.buckets import Bucket, BucketState
+from tenantlimits.domain import leases, states
 from tenantlimits.domain.limits import HOUR, Mode
 from tenantlimits.domain.periods import US
 from tenantlimits.domain.plans import Cap, Plan, Stamps, State, Subject, Term, lane_tag
-from tenantlimits.domain.windows import Log, Quota, QuotaState
+from tenantlimits.domain.states import Kept
 from tenantlimits.engine.base import (
     USAGE_TTL_MS,
     Acknowledge,
@@ -25,11 +24,13 @@ from tenantlimits.engine.base import (
     Answer,
     Begin,
     Begun,
+    Caps,
     Collect,
     Command,
     Counted,
     HourCount,
     LaneCount,
+    Lease,
     Member,
     Move,
     Peek,
@@ -44,9 +45,6 @@ from tenantlimits.engine.base import (
 from tenantlimits.engine.keys import SHARDS, Identity, Keys, keys_of, member_keys
 
 R = TypeVar("R")
-Deadlines = dict[bytes, float]
-"""Deadline in us of each lease of one cap, in the order of the deadlines."""
-Kept = BucketState | windows.LogState | QuotaState | Deadlines
 _SWEEP_EVERY = 10_000
 
 
@@ -140,22 +138,25 @@ class MemoryEngine:
 
     def _ask(self, plan: Plan, keys: Keys, cost: int) -> tuple[Answer, list[Kept]]:
         now_us = self._now_us
-        current = [_current(term, self._state(keys, term), now_us, plan.lease_us) for term in plan.asked]
-        fits = tuple(_fits(term, state, cost) for term, state in zip(plan.asked, current, strict=True))
+        current = [states.current(term, self._state(keys, term), now_us, plan.lease_us) for term in plan.asked]
+        fits = tuple(states.fits(term, state, cost) for term, state in zip(plan.asked, current, strict=True))
         refused = any(not fit and term.mode is Mode.ENFORCE for term, fit in zip(plan.asked, fits, strict=True))
         status = Status.REFUSED if refused else Status.ALLOWED
-        return Answer(status, now_us, fits, tuple(_shown(state) for state in current)), current
+        return Answer(status, now_us, fits, tuple(states.shown(state) for state in current)), current
 
     def _record(self, command: Admit, keys: Keys, answer: Answer, current: list[Kept]) -> tuple[State, ...]:
         plan = command.plan
-        states = [
-            _charged(term, state, command, answer.now_us) if fits or isinstance(term.spec, Cap) else state
+        lease = None if command.lease is None else (command.lease, answer.now_us + plan.lease_us)
+        recorded = [
+            states.charged(term, state, cost=command.cost, now_us=answer.now_us, lease=lease)
+            if fits or isinstance(term.spec, Cap)
+            else state
             for term, state, fits in zip(plan.asked, current, answer.fits, strict=True)
         ]
-        for term, state in zip(plan.asked, states, strict=True):
+        for term, state in zip(plan.asked, recorded, strict=True):
             self._store(keys, term, state)
         self._reshape(plan, keys, _written(plan), answer.now_us)
-        return tuple(_shown(state) for state in states)
+        return tuple(states.shown(state) for state in recorded)
 
     def _restart_time(self, plan: Plan, keys: Keys, current: list[Kept]) -> None:
         """Where the clock stepped back, time starts again here, or a state would stay frozen until it catches up."""
@@ -163,7 +164,7 @@ class MemoryEngine:
         stepped_back = {
             term.subject
             for term in plan.asked
-            if (state := self._state(keys, term)) is not None and _ahead(state, now_us, plan.lease_us)
+            if (state := self._state(keys, term)) is not None and states.ahead(state, now_us, plan.lease_us)
         }
         for term, state in zip(plan.asked, current, strict=True):
             if term.subject in stepped_back:
@@ -195,8 +196,8 @@ class MemoryEngine:
         for term in plan.asked:
             witness = command.witnesses.get(term.id, 0.0)
             if witness and term.by_cost:
-                state = _current(term, self._state(keys, term), now_us, plan.lease_us)
-                self._store(keys, term, _settled(term, state, command.delta, witness))
+                state = states.current(term, self._state(keys, term), now_us, plan.lease_us)
+                self._store(keys, term, states.settled(term, state, command.delta, witness))
         self._reshape(plan, keys, _written(plan), now_us)
         if plan.counts_usage:
             self._add(plan, keys, now_us, LaneCount(cost=command.delta), {})
@@ -214,27 +215,38 @@ class MemoryEngine:
         return freed
 
     def _renew(self, command: Renew) -> tuple[bool, ...]:
-        now_us = self._now_us
-        held = []
-        for lease, again in zip(command.leases, command.again, strict=True):
-            keys = keys_of(self._prefix, lease.identity)
-            alive = True
-            for caps in lease.caps:
-                subject = self._subjects.get(_key(keys, caps.subject))
-                if subject is None and again:
-                    subject = self._subjects[_key(keys, caps.subject)] = _Subject()
-                if subject is None:
-                    alive = False
-                    continue
-                subject.expires_us = now_us + caps.ttl_ms * 1000
-                for id, amount in caps.amounts:
-                    # A store that lost its memory may have begun a state without the cap since.
-                    state = subject.states.setdefault(id, {}) if again else subject.states.get(id)
-                    alive &= isinstance(state, dict) and _renewed(
-                        state, lease.id, now_us + lease.length_us, again, amount, now_us
-                    )
-            held.append(alive)
-        return tuple(held)
+        pairs = zip(command.leases, command.again, strict=True)
+        return tuple(self._renew_one(lease, again) for lease, again in pairs)
+
+    def _renew_one(self, lease: Lease, again: bool) -> bool:
+        """Renew a lease in every cap that it counts in, also where one of them has lost it."""
+        alive = [self._renew_in(lease, caps, again) for caps in lease.caps]
+        return all(alive)
+
+    def _renew_in(self, lease: Lease, caps: Caps, again: bool) -> bool:
+        """Renew a lease in one subject's caps."""
+        key, now_us = _key(keys_of(self._prefix, lease.identity), caps.subject), self._now_us
+        subject = self._subjects.get(key)
+        if subject is None and not again:
+            return False
+        subject = subject or self._subjects.setdefault(key, _Subject())
+        subject.expires_us = now_us + caps.ttl_ms * 1000
+        alive = True
+        for id, amount in caps.amounts:
+            # A store that lost its memory may have begun a state without the cap since.
+            state = subject.states.get(id, {} if again else None)
+            if not isinstance(state, dict):
+                alive = False
+                continue
+            subject.states[id], is_held = leases.renewed(
+                state,
+                lease.id,
+                deadline=now_us + lease.length_us,
+                again_below=amount if again else None,
+                now_us=now_us,
+            )
+            alive &= is_held
+        return alive
 
     # Stamps
 
@@ -333,101 +345,6 @@ def _all_keys(prefix: str, tenant: str) -> list[Keys]:
     if tenant:
         return [keys_of(prefix, Identity(tenant=tenant))]
     return [member_keys(prefix, shard, "") for shard in range(SHARDS)]
-
-
-def _current(term: Term, state: Kept | None, now_us: float, lease_us: int) -> Kept:
-    """The state of this moment, begun where there is none."""
-    match term.spec, state:
-        case Bucket() as bucket, BucketState() | None:
-            return buckets.drained(bucket, state or BucketState(), now_us)
-        case Log() as log, tuple() | None:
-            return windows.kept(log, state or (), now_us)
-        case Quota() as quota, QuotaState() | None:
-            return windows.current(quota, state or QuotaState(), now_us)
-        case Cap(), dict() | None:
-            return _live(state or {}, now_us, lease_us)
-    raise AssertionError(f"{term.spec} cannot have the state {state}")
-
-
-def _ahead(state: Kept, now_us: float, lease_us: int) -> bool:
-    """Whether a state was written at a time that the clock has not reached."""
-    match state:
-        case BucketState():
-            return state.at_us > now_us
-        case tuple():
-            return bool(state) and state[-1].at_us > now_us
-        case dict():
-            return bool(state) and next(reversed(state.values())) > now_us + lease_us
-    return False
-
-
-def _live(leases: Deadlines, now_us: float, lease_us: int) -> Deadlines:
-    """The leases that have not lapsed; none of them lives longer than a lease, also where the clock stepped back."""
-    return {lease: min(deadline, now_us + lease_us) for lease, deadline in leases.items() if deadline > now_us}
-
-
-def _fits(term: Term, state: Kept, cost: int) -> bool:
-    if term.mode is Mode.OFF:
-        return True
-    requested = term.requested(cost)
-    match term.spec, state:
-        case Cap(amount), dict():
-            return len(state) < amount
-        case _ if requested == 0:
-            return True
-        case Bucket() as bucket, BucketState():
-            return buckets.fits(bucket, state, requested)
-        case Log() as log, tuple():
-            return windows.total(state) + requested <= log.amount
-        case Quota() as quota, QuotaState():
-            return state.used + requested <= quota.amount
-    raise AssertionError(f"{term.spec} cannot have the state {state}")
-
-
-def _charged(term: Term, state: Kept, command: Admit, now_us: float) -> Kept:
-    requested = term.requested(command.cost)
-    if term.mode is Mode.OFF:
-        return state
-    match state:
-        case BucketState():
-            return buckets.charged(state, requested)
-        case tuple():
-            return windows.logged(state, now_us, requested) if requested else state
-        case QuotaState():
-            return windows.counted(state, requested)
-        case dict():
-            return state if command.lease is None else {**state, command.lease: now_us + command.plan.lease_us}
-
-
-def _settled(term: Term, state: Kept, delta: int, witness: float) -> Kept:
-    match term.spec, state:
-        case Bucket() as bucket, BucketState():
-            return buckets.settled(bucket, state, delta)
-        case Log() as log, tuple():
-            return windows.corrected(log, state, witness, delta)
-        case Quota() as quota, QuotaState():
-            return windows.recounted(quota, state, charged_end_us=witness, delta=delta)
-    return state
-
-
-def _renewed(leases: Deadlines, lease: bytes, deadline: float, again: bool, cap: float, now_us: float) -> bool:
-    alive = leases.pop(lease, 0.0) > now_us
-    live = {other: min(until, deadline) for other, until in leases.items() if until > now_us}
-    leases.clear()
-    leases.update(live)
-    if alive or (again and len(leases) < cap):
-        leases[lease] = deadline
-        return True
-    return False
-
-
-def _shown(state: Kept) -> State:
-    match state:
-        case dict():
-            return len(state)
-        case BucketState():
-            return BucketState(state.used, state.at_us)
-    return state
 
 
 def _sum(before: LaneCount, more: LaneCount) -> LaneCount:

@@ -13,7 +13,7 @@ from tenantlimits.domain.limits import Mode
 from tenantlimits.domain.periods import US
 from tenantlimits.domain.plans import Cap, Plan, Spec, Stamps, State, Subject, Term, lane_tag
 from tenantlimits.domain.windows import Entry, Log, Quota, QuotaState
-from tenantlimits.engine import scripts
+from tenantlimits.engine import resp, scripts
 from tenantlimits.engine.base import LEASE_BYTES, Answer, HourCount, LaneCount, RefusalCount, Status, ttl_ms
 from tenantlimits.engine.keys import Identity, keys_of
 from tenantlimits.engine.resp import bulk
@@ -27,12 +27,12 @@ KEY_OF = {Subject.TENANT: 1, Subject.USER: 4, Subject.CREDENTIAL: 5}
 
 
 @lru_cache(maxsize=8192)
-def packed_keys(prefix: str, identity: Identity) -> Mapping[int, bytes]:
+def packed_keys(prefix: str, tenant: str, user: str | None, credential: str | None) -> Mapping[int, bytes]:
     """0 stamp, 1 tenant's state, 2 closed hours, 3 pending set, 4 user's and 5 credential's state, where there is one.
 
-    Packed as arguments of a command.
+    Packed as arguments of a command. (Looked up by text, which C compares: an Identity would be compared in Python.)
     """
-    keys = keys_of(prefix, identity)
+    keys = keys_of(prefix, Identity(tenant=tenant, user=user, credential=credential))
     names = (keys.stamp, keys.tenant, keys.closed, keys.pending, *keys.subjects[1:])
     return {number: bulk(name) for number, name in enumerate(names) if name is not None}
 
@@ -48,7 +48,8 @@ class Compiled:
 
     shape: Shape
     admit: Script
-    head: bytes
+    begin: bytes
+    length: bytes
     policy: bytes
     reply: struct.Struct
     specs: tuple[Spec, ...]
@@ -59,22 +60,29 @@ class Compiled:
     def of(cls, plan: Plan, *, caller_clock: bool) -> Compiled:
         """Compile a plan."""
         shape = scripts.shape_of(plan)
+        script, keys = scripts.admit(shape, caller_clock=caller_clock), _key_numbers(shape)
         policy = packed(plan, shape)
-        reply = struct.Struct(_DECIDED.format + "".join(_REPLY_FORMATS[type(term.spec)] for term in plan.asked))
+        length = b"$%d\r\n" % (_ASK.size + len(policy))
         return cls(
             shape=shape,
-            admit=scripts.admit(shape, caller_clock=caller_clock),
-            head=b"$%d\r\n" % (_ASK.size + len(policy)),
+            admit=script,
+            begin=resp.count(3 + len(keys) + 1 + caller_clock) + b"".join([*script.call, bulk(len(keys))]),
             policy=policy + b"\r\n",
-            reply=reply,
+            length=length,
+            reply=struct.Struct(_DECIDED.format + "".join(_REPLY_FORMATS[type(term.spec)] for term in plan.asked)),
             specs=tuple(term.spec for term in plan.asked),
-            keys=_key_numbers(shape),
+            keys=keys,
             all_fit=(True,) * len(plan.asked),
         )
 
     def question(self, cost: int, lease: bytes) -> bytes:
         """The policy, after what changes with every call, as an argument of a command."""
-        return self.head + _ASK.pack(cost, lease) + self.policy
+        return self.length + _ASK.pack(cost, lease) + self.policy
+
+    def command(self, names: Mapping[int, bytes], cost: int, lease: bytes) -> bytes:
+        """All of an admit but the clock. Most of it never changes."""
+        keys = [names[number] for number in self.keys]
+        return b"".join([self.begin, *keys, self.length, _ASK.pack(cost, lease), self.policy])
 
     def answer(self, replies: list[bytes]) -> Answer:
         """A reply's bytes as an answer."""

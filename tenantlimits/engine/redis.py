@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 import redis
@@ -98,8 +98,8 @@ class RedisEngine:
 
     def _admit(self, command: Admit) -> Call:
         compiled = self._compiled(command.plan)
-        question = compiled.question(command.cost, command.lease or NO_LEASE)
-        return self._on_plan(compiled.admit, command, [question], compiled.answer)
+        packed = compiled.command(self._names(command.identity), command.cost, command.lease or NO_LEASE) + self._now()
+        return Call([packed], compiled.answer, compiled.admit)
 
     def _peek(self, command: Peek) -> Call:
         compiled = self._compiled(command.plan)
@@ -116,7 +116,7 @@ class RedisEngine:
     def _on_plan(
         self, script: Script, command: Admit | Peek | Settle, arguments: list[bytes], read: Callable[[list[Reply]], Any]
     ) -> Call:
-        names = packed_keys(self._prefix, command.identity)
+        names = self._names(command.identity)
         keys = [names[number] for number in self._compiled(command.plan).keys]
         return Call([self._packed(script, keys, arguments)], read, script)
 
@@ -130,7 +130,7 @@ class RedisEngine:
 
     def _release(self, command: Release) -> Call:
         lease = command.lease
-        names = packed_keys(self._prefix, lease.identity)
+        names = self._names(lease.identity)
         keys = [names[KEY_OF[caps.subject]] for caps in lease.caps]
         script = self._whole("release")
         return Call([self._packed(script, keys, [bulk(lease.id)])], _is_positive, script)
@@ -208,9 +208,15 @@ class RedisEngine:
 
     def _packed(self, script: Script, keys: list[bytes], arguments: list[bytes]) -> bytes:
         """A run of a script, of keys and arguments that are packed."""
-        if self._clock is not None:
-            arguments = [*arguments, bulk(repr(self._clock()))]
-        return resp.command([*script.call, _NUMBERS[len(keys)], *keys, *arguments])
+        number = 3 + len(keys) + len(arguments) + (self._clock is not None)
+        return b"".join([resp.count(number), *script.call, _NUMBERS[len(keys)], *keys, *arguments, self._now()])
+
+    def _names(self, identity: Identity) -> Mapping[int, bytes]:
+        return packed_keys(self._prefix, identity.tenant, identity.user, identity.credential)
+
+    def _now(self) -> bytes:
+        """The caller's clock as a script's last argument, where it is not the server's."""
+        return b"" if self._clock is None else bulk(repr(self._clock()))
 
 
 def _unknown(replies: list[Reply]) -> list[int]:

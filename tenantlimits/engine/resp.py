@@ -27,9 +27,14 @@ def bulk(argument: bytes | str | int) -> bytes:
     return b"$%d\r\n%b\r\n" % (len(argument), argument)
 
 
+def count(arguments: int) -> bytes:
+    """How a command of so many arguments begins."""
+    return b"*%d\r\n" % arguments
+
+
 def command(arguments: Sequence[bytes]) -> bytes:
     """A command from its arguments, each packed by `bulk`."""
-    return b"*%d\r\n%b" % (len(arguments), b"".join(arguments))
+    return count(len(arguments)) + b"".join(arguments)
 
 
 def read(data: bytes, replies: list[Reply], count: int) -> bytes:

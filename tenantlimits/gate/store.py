@@ -46,8 +46,8 @@ class _Stores:
         return before
 
     def rebuild(self) -> None:
-        """The settings name another store now."""
-        self._named = None
+        """The settings name another store now; what was counted without one is forgotten, too."""
+        self._named, self.local = None, MemoryEngine(clock=now_us)
 
 
 def _built() -> Engine:
