@@ -80,8 +80,9 @@ def key_prefix(redis_client: redis.Redis) -> Iterator[str]:
     """A prefix that no other test has; its keys are removed afterwards."""
     prefix = f"test-{uuid.uuid4().hex[:12]}"
     yield prefix
-    for key in redis_client.scan_iter(match=f"{prefix}*", count=1000):
-        redis_client.unlink(key)
+    keys = list(redis_client.scan_iter(match=f"{prefix}*", count=1000))
+    for first in range(0, len(keys), 1000):
+        redis_client.unlink(*keys[first : first + 1000])
 
 
 @pytest.fixture(scope="session")

@@ -205,8 +205,8 @@ def _without_store(ask: Ask) -> Steps[Outcome]:
         return Outcome(_blank(ask, allowed=allowed, degraded=True), None, None)
     plan = ask.plan
     if plan is None:
-        kept = policies.get(ask.identity.tenant)
-        # Built for this process's clock: without the store there is no other.
+        # By this process's clock: without the store there is no other.
+        kept = policies.latest(ask.identity.tenant, now_us())
         policy: Policy = kept or (yield _Load(ask.identity.tenant, None, now_us(), ask.first_tier))
         plan = ask.planned(policy)
     plan = replace(plan, stamps=None, valid_from_us=0.0, valid_until_us=UNLIMITED)

@@ -46,10 +46,19 @@ class _Policies:
             return None
         with self._lock:
             kept = self._kept.get(tenant)
-            if kept is None or time.monotonic() - kept[1] > conf.POLICY_BACKSTOP_SECONDS:
+            if kept is None or kept[0].stamps is None or self._is_old(kept[1]):
                 return None
             self._kept.move_to_end(tenant)
             return kept[0]
+
+    def latest(self, tenant: str, now_us: float) -> Policy | None:
+        """The policy kept for a tenant, however old, while its overrides hold: for when there is no store."""
+        with self._lock:
+            kept = self._kept.get(tenant)
+        return kept[0] if kept and kept[0].valid_from_us <= now_us < kept[0].valid_until_us else None
+
+    def _is_old(self, read_at: float) -> bool:
+        return time.monotonic() - read_at > conf.POLICY_BACKSTOP_SECONDS
 
     def keep(self, policy: Policy) -> None:
         """Decide by this policy until it is stale."""
@@ -69,11 +78,11 @@ policies = _Policies()
 
 
 def load_and_keep(tenant: str, begun: Begun | None, now_us: float, first_tier: Callable[[], str | None]) -> Policy:
-    """Read a tenant's policy for an instant. `begun` None: the store is away, so nothing is kept."""
+    """Read a tenant's policy for an instant. `begun` None: the store is away, and no decision of it may go by this."""
     policy = load(tenant, stamps=begun.stamps if begun else None, now_us=now_us, tier_at_first_sight=first_tier)
     if not policy.tier:
         _report_missing_tier(tenant)
-    if begun is not None and not _sees_uncommitted_changes():
+    if not _sees_uncommitted_changes():
         policies.keep(policy)
     return policy
 

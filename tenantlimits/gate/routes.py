@@ -76,8 +76,15 @@ def lanes_named_by(view: View) -> set[str]:
     cls = _class_of(view)
     members = [view, *(getattr(cls, name, None) for name in {*_METHODS, *_actions(view).values()})]
     named = {operation.lane for operation in map(declared, members) if operation}
-    named.add(_lane_attribute(cls) if is_drf(view) else None)
+    named.add(_lane_attribute(cls) if _has_our_throttle(view) else None)
     return {lane for lane in named if lane is not None}
+
+
+def _has_our_throttle(view: View) -> bool:
+    """Whether the view's `throttle_scope` names a lane of ours, and not a rate of DRF's own throttle."""
+    options: dict[str, Any] = getattr(view, "initkwargs", None) or {}
+    throttles = options.get("throttle_classes", getattr(_class_of(view), "throttle_classes", ()))
+    return any(base.__module__ == "tenantlimits.throttling" for throttle in throttles for base in throttle.__mro__)
 
 
 def view_name(view: View) -> str:
