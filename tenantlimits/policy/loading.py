@@ -61,7 +61,7 @@ class Policy:
             asked_lanes=asked_lanes,
             now=now,
             zone=self.zone,
-            subjects=_keepers(subjects) if self.tenant else _OF_AN_ADDRESS,
+            subjects=self._keepers(subjects),
         )
         valid_from_us, valid_until_us = validity(plan_terms, self.valid_from_us, self.valid_until_us)
         return Plan(
@@ -77,10 +77,10 @@ class Policy:
             hour_offset_us=hour_offset_us(now, self.zone),
         )
 
-
-def _keepers(subjects: frozenset[Subject]) -> dict[Layer, Subject]:
-    """Whose state keeps each layer's limits, of those who are known."""
-    return {layer: subject for layer, subject in SUBJECT_OF_LAYER.items() if subject in subjects}
+    def _keepers(self, subjects: frozenset[Subject]) -> dict[Layer, Subject]:
+        """Whose state keeps each layer's limits, of those who are known."""
+        keepers = SUBJECT_OF_LAYER if self.tenant else _OF_AN_ADDRESS
+        return {layer: subject for layer, subject in keepers.items() if subject in subjects}
 
 
 def asked_lanes(lane: Lane, *, inside: bool) -> frozenset[str]:

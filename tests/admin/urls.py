@@ -1,0 +1,6 @@
+"""A host that has nothing but the admin."""
+
+from django.contrib import admin
+from django.urls import path
+
+urlpatterns = [path("admin/", admin.site.urls)]
