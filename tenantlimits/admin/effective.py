@@ -19,8 +19,6 @@ from tenantlimits.models.choices import Layer as LayerChoices
 from tenantlimits.models.choices import Mode as ModeChoices
 from tenantlimits.wording import LimitState
 
-_NO_ADDRESS = "0.0.0.0"  # noqa: S104 - nothing binds to it
-"""Callers without a tenant are counted by address. What is in force is the same for all of them."""
 _LOUD = (LimitState.NEAR, LimitState.LIMITED, LimitState.BLOCKED)
 
 
@@ -67,12 +65,12 @@ class Effective:
 
 
 def effective(tenant: Tenant) -> Effective:
-    """What is in force for the tenant now. It charges nothing."""
-    seen = overview(Identity(tenant=tenant.key, user=_NO_ADDRESS if tenant.is_anonymous else None))
+    """What is in force for the tenant now. It charges nothing. Callers without a tenant are counted by address."""
+    seen = overview(Identity(tenant=tenant.key))
     now = timezone.now()
     live = Override.objects.filter(tenant=tenant, revoked_at=None, expires_at__gt=now)
     overrides = list(live.select_related("tenant__tier").order_by("starts_at", "pk"))
-    readings = {} if tenant.is_anonymous else {reading.limit.name: reading for reading in seen.readings}
+    readings = {reading.limit.name: reading for reading in seen.readings}
     lent = next((one for one in overrides if one.lent_tier == seen.policy.tier and one.is_in_force(now)), None)
     return Effective(
         tier=seen.policy.tier,

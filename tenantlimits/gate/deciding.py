@@ -43,13 +43,13 @@ _MOST_ATTEMPTS = 5
 class _Load:
     """Read a policy from the database."""
 
-    tenant: str
+    identity: Identity
     begun: Begun | None
     now_us: float
     first_tier: Callable[[], str | None]
 
     def __call__(self) -> Policy:
-        return load_and_keep(self.tenant, self.begun, self.now_us, self.first_tier)
+        return load_and_keep(self.identity, self.begun, self.now_us, self.first_tier)
 
 
 Step = Command[Any] | _Load
@@ -148,7 +148,7 @@ def peeking(ask: Ask) -> Steps[Outcome]:
 
 def current_policy(identity: Identity, first_tier: Callable[[], str | None]) -> Steps[Policy]:
     """The tenant's policy in memory, or from the database on the stamps of now."""
-    policy = policies.get(identity.tenant)
+    policy = policies.get(identity)
     if policy is None:
         policy = yield from reloaded(identity, first_tier)
     return policy
@@ -157,7 +157,7 @@ def current_policy(identity: Identity, first_tier: Callable[[], str | None]) -> 
 def reloaded(identity: Identity, first_tier: Callable[[], str | None]) -> Steps[Policy]:
     """Stamp first, then rows: what is saved in between moves the stamp, and the policy is stale at once."""
     begun: Begun = yield Begin(identity)
-    policy: Policy = yield _Load(identity.tenant, begun, begun.now_us, first_tier)
+    policy: Policy = yield _Load(identity, begun, begun.now_us, first_tier)
     return policy
 
 
@@ -206,8 +206,8 @@ def _without_store(ask: Ask) -> Steps[Outcome]:
     plan = ask.plan
     if plan is None:
         # By this process's clock: without the store there is no other.
-        kept = policies.latest(ask.identity.tenant, now_us())
-        policy: Policy = kept or (yield _Load(ask.identity.tenant, None, now_us(), ask.first_tier))
+        kept = policies.latest(ask.identity, now_us())
+        policy: Policy = kept or (yield _Load(ask.identity, None, now_us(), ask.first_tier))
         plan = ask.planned(policy)
     plan = replace(plan, stamps=None, valid_from_us=0.0, valid_until_us=UNLIMITED)
     answer = stores.local.run(ask.command(plan))

@@ -37,7 +37,7 @@ def overview(identity: Identity) -> Overview:
     try:
         return drive(_looking(identity), stores.engine)
     except redis.RedisError:
-        policy = load_and_keep(identity.tenant, None, now_us(), lambda: None)
+        policy = load_and_keep(identity, None, now_us(), lambda: None)
         return Overview(policy=policy, as_of=from_us(now_us()), readings=(), stale=True)
 
 

@@ -19,6 +19,7 @@ from django.db import connections, router, transaction
 
 from tenantlimits.conf import conf
 from tenantlimits.engine.base import Begun, Move
+from tenantlimits.engine.keys import Identity, shard_of
 from tenantlimits.gate.store import stores
 from tenantlimits.models import Tenant
 from tenantlimits.policy.loading import Policy, load
@@ -30,41 +31,51 @@ MOST_POLICIES = 10_000
 """Policies kept by a process; those of the tenants that were idle longest are read anew when they come back."""
 
 
+Owner = str | int
+"""Whose policy: a tenant, by its key, or the anonymous tenant of a shard, whose stamps are its own."""
+
+
+def _owner(identity: Identity) -> Owner:
+    return identity.tenant or shard_of(identity)
+
+
 class _Policies:
     """The policies of the tenants seen last, with when they were read (seconds, monotonic)."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, tuple[Policy, float]] = OrderedDict()
+        self._kept: OrderedDict[Owner, tuple[Policy, float]] = OrderedDict()
 
-    def get(self, tenant: str) -> Policy | None:
-        """The policy kept for a tenant, unless it is older than POLICY_BACKSTOP_SECONDS.
+    def get(self, identity: Identity) -> Policy | None:
+        """The policy kept for the caller's tenant, unless it is older than POLICY_BACKSTOP_SECONDS.
 
         None also where this transaction has changed policies: it sees its own changes, and nobody else does.
         """
         if _sees_uncommitted_changes():
             return None
+        owner = _owner(identity)
         with self._lock:
-            kept = self._kept.get(tenant)
+            kept = self._kept.get(owner)
             if kept is None or kept[0].stamps is None or self._is_old(kept[1]):
                 return None
-            self._kept.move_to_end(tenant)
+            self._kept.move_to_end(owner)
             return kept[0]
 
-    def latest(self, tenant: str, now_us: float) -> Policy | None:
-        """The policy kept for a tenant, however old, while its overrides hold: for when there is no store."""
+    def latest(self, identity: Identity, now_us: float) -> Policy | None:
+        """The policy kept for the caller's tenant, however old, while its overrides hold: for when there is no store."""
         with self._lock:
-            kept = self._kept.get(tenant)
+            kept = self._kept.get(_owner(identity))
         return kept[0] if kept and kept[0].valid_from_us <= now_us < kept[0].valid_until_us else None
 
     def _is_old(self, read_at: float) -> bool:
         return time.monotonic() - read_at > conf.POLICY_BACKSTOP_SECONDS
 
-    def keep(self, policy: Policy) -> None:
+    def keep(self, identity: Identity, policy: Policy) -> None:
         """Decide by this policy until it is stale."""
+        owner = _owner(identity)
         with self._lock:
-            self._kept[policy.tenant] = (policy, time.monotonic())
-            self._kept.move_to_end(policy.tenant)
+            self._kept[owner] = (policy, time.monotonic())
+            self._kept.move_to_end(owner)
             if len(self._kept) > MOST_POLICIES:
                 self._kept.popitem(last=False)
 
@@ -77,13 +88,19 @@ class _Policies:
 policies = _Policies()
 
 
-def load_and_keep(tenant: str, begun: Begun | None, now_us: float, first_tier: Callable[[], str | None]) -> Policy:
-    """Read a tenant's policy for an instant. `begun` None: the store is away, and no decision of it may go by this."""
-    policy = load(tenant, stamps=begun.stamps if begun else None, now_us=now_us, tier_at_first_sight=first_tier)
+def load_and_keep(
+    identity: Identity, begun: Begun | None, now_us: float, first_tier: Callable[[], str | None]
+) -> Policy:
+    """Read the policy of the caller's tenant for an instant.
+
+    `begun` None: the store is away, and no decision of it may go by this policy.
+    """
+    stamps = begun.stamps if begun else None
+    policy = load(identity.tenant, stamps=stamps, now_us=now_us, tier_at_first_sight=first_tier)
     if not policy.tier:
-        _report_missing_tier(tenant)
+        _report_missing_tier(identity.tenant)
     if not _sees_uncommitted_changes():
-        policies.keep(policy)
+        policies.keep(identity, policy)
     return policy
 
 
