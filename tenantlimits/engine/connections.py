@@ -112,6 +112,7 @@ class Connections:
             except IndexError:
                 connection = self._class(**self._options, retry=Retry(NoBackoff(), 0))
                 connection.connect()
+                connection._sock.settimeout(self._answer_seconds)  # redis-py 5.0.0 forgets it on a Unix socket
                 return connection
             if time.monotonic() - used_at < IDLE_SECONDS or _is_quiet(connection):
                 return connection

@@ -22,8 +22,8 @@ from tenantlimits.engine.scripts import Script, Shape
 NO_LEASE = bytes(LEASE_BYTES)
 STATUSES = tuple(Status)
 _MODES = {Mode.OFF: 0.0, Mode.OBSERVE: 1.0, Mode.ENFORCE: 2.0}
-KEY_OF = {Subject.TENANT: 1, Subject.USER: 4, Subject.CREDENTIAL: 5}
-"""Where in `packed_keys` the state of a subject is."""
+KEY_OF = (1, 4, 5)
+"""Where in `packed_keys` the state of each subject is."""
 
 
 @lru_cache(maxsize=8192)
@@ -81,7 +81,7 @@ class Compiled:
 
     def command(self, names: Mapping[int, bytes], cost: int, lease: bytes) -> bytes:
         """All of an admit but the clock. Most of it never changes."""
-        keys = [names[number] for number in self.keys]
+        keys = map(names.__getitem__, self.keys)
         return b"".join([self.begin, *keys, self.length, _ASK.pack(cost, lease), self.policy])
 
     def answer(self, replies: list[bytes]) -> Answer:

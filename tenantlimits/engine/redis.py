@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar
 
 import redis
 
@@ -41,18 +41,8 @@ _NUMBERS = tuple(bulk(number) for number in range(7))
 """How many keys a script gets, packed: stamp, closed hours, pending set and three subjects at most."""
 
 
-class Call(NamedTuple):
-    """What is sent for a command, packed, and how its replies are read."""
-
-    commands: Sequence[bytes]
-    read: Callable[[list[Reply]], Any]
-    script: Script | None = None
-
-    def again(self, unknown: Sequence[int]) -> list[bytes]:
-        """What to send to a server that did not know the script: its text first."""
-        assert self.script is not None
-        load = resp.command([bulk("SCRIPT"), bulk("LOAD"), bulk(self.script.text)])
-        return [load, *(self.commands[number] for number in unknown)]
+Call = tuple[Sequence[bytes], Callable[[list[Reply]], Any], Script | None]
+"""What is sent for a command, packed; how its replies are read; and the script that it runs."""
 
 
 class RedisEngine:
@@ -74,21 +64,23 @@ class RedisEngine:
 
     def run(self, command: Command[R]) -> R:
         """Run a command; redis.RedisError where the store cannot be reached or answers with an error."""
-        call = self.call(command)
-        replies = self._connections.exchange(call.commands)
+        commands, read, script = self._calls[type(command)](command)
+        replies = self._connections.exchange(commands)
         unknown = _unknown(replies)
         if unknown:
-            _mend(replies, unknown, self._connections.exchange(call.again(unknown)))
-        return cast(R, call.read(replies))
+            _mend(replies, unknown, self._connections.exchange(_again(commands, unknown, script)))
+        result: R = read(replies)
+        return result
 
     async def arun(self, command: Command[R]) -> R:
         """The same from an event loop."""
-        call = self.call(command)
-        replies = await self._connections.aexchange(call.commands)
+        commands, read, script = self._calls[type(command)](command)
+        replies = await self._connections.aexchange(commands)
         unknown = _unknown(replies)
         if unknown:
-            _mend(replies, unknown, await self._connections.aexchange(call.again(unknown)))
-        return cast(R, call.read(replies))
+            _mend(replies, unknown, await self._connections.aexchange(_again(commands, unknown, script)))
+        result: R = read(replies)
+        return result
 
     def close(self) -> None:
         """Close idle connections."""
@@ -97,9 +89,15 @@ class RedisEngine:
     # Decisions
 
     def _admit(self, command: Admit) -> Call:
-        compiled = self._compiled(command.plan)
-        packed = compiled.command(self._names(command.identity), command.cost, command.lease or NO_LEASE) + self._now()
-        return Call([packed], compiled.answer, compiled.admit)
+        # In one piece: each function that is called on this path costs more than the work that it does.
+        compiled, who = command.plan.compiled, command.identity
+        if not isinstance(compiled, Compiled):
+            compiled = self._compiled(command.plan)
+        names = packed_keys(self._prefix, who.tenant, who.user, who.credential)
+        packed = compiled.command(names, command.cost, command.lease or NO_LEASE)
+        if self._clock is not None:
+            packed += self._now()
+        return [packed], compiled.answer, compiled.admit
 
     def _peek(self, command: Peek) -> Call:
         compiled = self._compiled(command.plan)
@@ -118,7 +116,7 @@ class RedisEngine:
     ) -> Call:
         names = self._names(command.identity)
         keys = [names[number] for number in self._compiled(command.plan).keys]
-        return Call([self._packed(script, keys, arguments)], read, script)
+        return [self._packed(script, keys, arguments)], read, script
 
     def _compiled(self, plan: Plan) -> Compiled:
         compiled = plan.compiled
@@ -133,7 +131,7 @@ class RedisEngine:
         names = self._names(lease.identity)
         keys = [names[KEY_OF[caps.subject]] for caps in lease.caps]
         script = self._whole("release")
-        return Call([self._packed(script, keys, [bulk(lease.id)])], _is_positive, script)
+        return [self._packed(script, keys, [bulk(lease.id)])], _is_positive, script
 
     def _renew(self, command: Renew) -> Call:
         # One script for each subject's state, all in one round trip: a script's keys must share a cluster's slot.
@@ -163,7 +161,7 @@ class RedisEngine:
 
     def _move(self, command: Move) -> Call:
         if command.tenants is None:
-            return Call([_moved(stamp_key(self._prefix, shard)) for shard in range(SHARDS)], _nothing)
+            return [_moved(stamp_key(self._prefix, shard)) for shard in range(SHARDS)], _nothing, None
         names = [keys.tenant for tenant in command.tenants for keys in self._all_keys(tenant)]
         return self._eval("move", [([name], [os.urandom(8)]) for name in names], _nothing)
 
@@ -171,7 +169,7 @@ class RedisEngine:
 
     def _pending(self, _: Pending) -> Call:
         keys = [pending_key(self._prefix, shard) for shard in range(SHARDS)]
-        return Call([resp.command([bulk("SMEMBERS"), bulk(key)]) for key in keys], _members)
+        return [resp.command([bulk("SMEMBERS"), bulk(key)]) for key in keys], _members, None
 
     def _collect(self, command: Collect) -> Call:
         keys = member_keys(self._prefix, command.member.shard, command.member.tenant)
@@ -204,7 +202,7 @@ class RedisEngine:
         """One script over many keys in one round trip."""
         script = self._whole(name)
         commands = [self._packed(script, [*map(bulk, keys)], [*map(bulk, arguments)]) for keys, arguments in batch]
-        return Call(commands, read, script)
+        return commands, read, script
 
     def _packed(self, script: Script, keys: list[bytes], arguments: list[bytes]) -> bytes:
         """A run of a script, of keys and arguments that are packed."""
@@ -228,6 +226,13 @@ def _unknown(replies: list[Reply]) -> list[int]:
                 raise reply
             unknown.append(number)
     return unknown
+
+
+def _again(commands: Sequence[bytes], unknown: list[int], script: Script | None) -> list[bytes]:
+    """What to send to a server that did not know the script: its text first."""
+    assert script is not None
+    load = resp.command([bulk("SCRIPT"), bulk("LOAD"), bulk(script.text)])
+    return [load, *(commands[number] for number in unknown)]
 
 
 def _mend(replies: list[Reply], unknown: list[int], again: list[Reply]) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
+from itertools import groupby
 from string import Template
 
 from tenantlimits.domain.plans import Plan, Subject
@@ -65,6 +66,11 @@ class TermShape:
     def has_tail(self) -> bool:
         """Whether the term keeps a list, and not two numbers."""
         return self.spec in ("Log", "Cap")
+
+    @property
+    def fixed_bytes(self) -> int:
+        """The length of its fixed fields in the state."""
+        return 4 if self.has_tail else 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +247,9 @@ class _Composer:
         yield f"state{j}, after{j} = remap(state{j}, shape{j})\nend"
         if fields:
             yield f"local {', '.join(fields)} = unpack('<{_format(fields)}', state{j}, {fixed_at})"
-        yield f"local end{j} = {fixed_at + sum(4 if term.has_tail else 16 for _, term in terms)}"
-        for i, term in terms:
-            if term.has_tail:
-                yield f"local tail{i} = sub(state{j}, end{j}, end{j} + 16 * n{i} - 1); end{j} = end{j} + 16 * n{i}"
+        yield f"local end{j} = {fixed_at + sum(term.fixed_bytes for _, term in terms)}"
+        for run in _runs(terms):
+            yield from _tail(j, run)
 
     def _groups(self) -> Iterator[list[tuple[int, TermShape]]]:
         asked = self.shape.asked
@@ -276,7 +281,7 @@ class _Composer:
     def _packed(self, subject: Subject, more: dict[str, str]) -> str:
         """The new state in one pack: every string on the way would be hashed and kept by Lua."""
         terms = self.shape.of(subject)
-        tails = {f"tail{i}": "c0" for i, term in terms if term.has_tail}
+        tails = {f"tail{run[0][0]}": "c0" for run in _runs(terms) if any(term.has_tail for _, term in run)}
         return _packed({f"state{int(subject)}": f"c{10 + 4 * len(terms)}"} | _fields(terms) | tails | more)
 
     def _reply(self) -> str:
@@ -312,18 +317,37 @@ def _key_numbers(shape: Shape) -> dict[Subject, int]:
     return {Subject.TENANT: 2} | {subject: first + n for n, subject in enumerate(others)}
 
 
+def _runs(terms: Iterable[tuple[int, TermShape]]) -> list[list[tuple[int, TermShape]]]:
+    """The terms one by one, but neighbours that are not asked together: to the script they are raw bytes.
+
+    Lua has room for 200 names, and a tenant with many lanes has as many limits.
+    """
+    return [list(run) for _, run in groupby(terms, key=lambda one: one[0] if one[1].asked else None)]
+
+
 def _fields(terms: Iterable[tuple[int, TermShape]]) -> dict[str, str]:
-    """The fixed fields of a state and their formats. Neighbours that are not asked are one field of raw bytes."""
+    """The fixed fields of a state and their formats."""
     fields: dict[str, str] = {}
-    rest, length = "", 0
-    for i, term in terms:
-        if term.has_tail or term.asked:
+    for run in _runs(terms):
+        i, term = run[0]
+        if not term.asked:
+            fields[f"rest{i}"] = f"c{sum(term.fixed_bytes for _, term in run)}"
+        else:
             fields |= {f"n{i}": "I"} if term.has_tail else {f"a{i}": "d", f"b{i}": "d"}
-            rest = ""
-            continue
-        rest, length = (rest, length + 16) if rest else (f"rest{i}", 16)
-        fields[rest] = f"c{length}"
     return fields
+
+
+def _tail(j: int, run: list[tuple[int, TermShape]]) -> Iterator[str]:
+    """Cuts off the tail of an asked term, or the tails of a run that is not asked."""
+    i, lengths = run[0][0], [f"n{i}" for i, term in run if term.has_tail]
+    if not lengths:
+        return
+    yield f"local tail{i}\ndo"
+    if not run[0][1].asked:
+        formats = "".join("I" if term.has_tail else "x" * term.fixed_bytes for _, term in run)
+        yield f"local {', '.join(lengths)} = unpack('<{formats}', rest{i})"
+    yield f"local after = end{j} + 16 * ({' + '.join(lengths)})"
+    yield f"tail{i}, end{j} = sub(state{j}, end{j}, after - 1), after\nend"
 
 
 def _packed(fields: dict[str, str]) -> str:
