@@ -1,0 +1,293 @@
+"""Connections that are held: what breaks is dropped, nothing is sent twice, and nobody reads another's reply."""
+
+import asyncio
+import gc
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+
+from tenantlimits.engine import connections as module
+from tenantlimits.engine.base import Admit
+from tenantlimits.engine.redis import RedisEngine
+from tenantlimits.engine.resp import bulk, command
+from tests.engine.builders import ACME, Caller, bucket, connections_to
+
+
+def packed(*arguments):
+    return command([bulk(one) for one in arguments])
+
+
+def echo(held, text):
+    return held.exchange([packed("ECHO", text)])[0]
+
+
+@pytest.fixture
+def held(redis_url):
+    connections = connections_to(redis_url)
+    yield connections
+    connections.close()
+
+
+class Silent:
+    """A server that accepts, answers +OK to all that sets a connection up, and never answers a script."""
+
+    def __init__(self) -> None:
+        self.received: list[bytes] = []
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self._server.getsockname()[1]}/0"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                peer, _ = self._server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+
+    def _serve(self, peer: socket.socket) -> None:
+        with peer:
+            while data := peer.recv(65536):
+                self.received.append(data)
+                if b"EVAL" not in data:
+                    peer.sendall(b"+OK\r\n" * data.count(b"*"))
+
+    @property
+    def scripts(self) -> int:
+        return sum(data.count(b"EVAL") for data in self.received)
+
+    def close(self) -> None:
+        self._server.close()
+
+
+@pytest.fixture
+def silent() -> Iterator[Silent]:
+    server = Silent()
+    yield server
+    server.close()
+
+
+def test_replies_come_in_the_order_of_the_commands_and_an_error_is_one_of_them(held):
+    replies = held.exchange(
+        [packed("ECHO", "a"), packed("NO-SUCH-COMMAND"), packed("ECHO", "b"), packed("GET", "no-key")]
+    )
+
+    assert (replies[0], replies[2], replies[3]) == (b"a", b"b", None)
+    assert isinstance(replies[1], redis.ResponseError)
+    assert echo(held, "c") == b"c"
+
+
+def test_a_reply_larger_than_a_packet_is_read_whole(held):
+    large = "x" * 1_000_000
+
+    assert [len(one) for one in held.exchange([packed("ECHO", large), packed("ECHO", "y")])] == [1_000_000, 1]
+    assert held.exchange([]) == []
+
+
+def test_one_connection_serves_one_call_after_the_other(held):
+    numbers = {held.exchange([packed("CLIENT", "ID")])[0] for _ in range(5)}
+
+    assert len(numbers) == 1
+
+
+def test_threads_never_read_each_others_replies(held):
+    texts = [f"t{n}" for n in range(600)]
+
+    with ThreadPoolExecutor(12) as pool:
+        replies = list(pool.map(lambda text: echo(held, text), texts))
+
+    assert replies == [text.encode() for text in texts]
+
+
+def test_a_connection_that_the_server_has_ended_is_dropped(held, redis_client):
+    """C101: the next call fails once, for it may have been carried out; the one after it works."""
+    number = held.exchange([packed("CLIENT", "ID")])[0]
+    redis_client.client_kill_filter(_id=str(number))
+
+    with pytest.raises(redis.ConnectionError):
+        echo(held, "lost")
+
+    assert echo(held, "found") == b"found"
+    assert held.exchange([packed("CLIENT", "ID")])[0] != number
+
+
+def test_a_connection_that_idled_is_looked_at_before_it_is_used(held, redis_client, monkeypatch):
+    """Servers close what idles; nobody's call has to fail for that."""
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0)
+    number = held.exchange([packed("CLIENT", "ID")])[0]
+    redis_client.client_kill_filter(_id=str(number))
+
+    assert echo(held, "found") == b"found"
+
+
+def test_a_call_that_timed_out_leaves_no_reply_behind_for_the_next(redis_url, redis_client, key_prefix):
+    """C104."""
+    held = connections_to(redis_url, answer_seconds=0.05)
+
+    with pytest.raises(redis.TimeoutError):
+        held.exchange([packed("BLPOP", f"{key_prefix}:list", "1")])
+    redis_client.rpush(f"{key_prefix}:list", "late")
+
+    assert [echo(held, "mine"), echo(held, "too")] == [b"mine", b"too"]
+    held.close()
+
+
+def test_an_interrupted_call_leaves_no_reply_behind_either(held, redis_client, key_prefix, monkeypatch):
+    """A signal handler or a worker's timeout may raise between sending and reading."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module.resp, "read", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            echo(held, "never read")
+
+    assert echo(held, "mine") == b"mine"
+
+
+def test_a_forked_child_talks_over_its_own_connection(redis_url):
+    """Run in a process without threads, where a fork is safe: parent and child call at the same time."""
+    source = f"""
+import os, redis
+from tests.engine.builders import connections_to
+from tests.engine.test_connections import echo, packed
+held = connections_to({redis_url!r})
+before = held.exchange([packed("CLIENT", "ID")])[0]
+child = os.fork()
+name = "child" if child == 0 else "parent"
+wrong = sum(echo(held, f"{{name}}{{n}}") != f"{{name}}{{n}}".encode() for n in range(300))
+same = held.exchange([packed("CLIENT", "ID")])[0] == before
+if child == 0:
+    os._exit(10 * same + bool(wrong))
+status = os.waitpid(child, 0)[1]
+print(wrong, same, os.waitstatus_to_exitcode(status))
+"""
+    printed = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+
+    assert printed.stdout.split() == ["0", "True", "0"]
+
+
+def test_a_port_where_nobody_listens_fails_at_once():
+    """C102, C104: no retries, no back-off."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    held = connections_to(f"redis://127.0.0.1:{port}/0")
+
+    started = time.monotonic()
+    with pytest.raises(redis.ConnectionError):
+        echo(held, "x")
+    with pytest.raises(redis.ConnectionError):
+        asyncio.run(held.aexchange([packed("PING")]))
+
+    assert time.monotonic() - started < 3
+
+
+def test_a_charge_without_an_answer_was_sent_once(silent, clock):
+    """C73: redis-py's own client would send it up to eleven times."""
+    engine = RedisEngine(connections_to(silent.url, answer_seconds=0.1))
+    acme = Caller(engine, clock, [bucket(5)])
+
+    started = time.monotonic()
+    with pytest.raises(redis.TimeoutError):
+        acme.admit()
+
+    assert time.monotonic() - started < 3
+    time.sleep(0.05)  # what was sent twice would be on its way
+    assert silent.scripts == 1
+
+
+def test_a_charge_without_an_answer_was_sent_once_from_an_event_loop_too(silent, clock):
+    """C73."""
+    engine = RedisEngine(connections_to(silent.url, answer_seconds=0.1))
+    plan = Caller(engine, clock, [bucket(5)]).plan()
+
+    with pytest.raises(redis.TimeoutError):
+        asyncio.run(engine.arun(Admit(plan=plan, identity=ACME, cost=1000)))
+
+    assert silent.scripts == 1
+
+
+def test_a_cancelled_call_gives_up_its_connection(redis_url, redis_client, key_prefix):
+    """C65: the late reply is nobody's."""
+    held = connections_to(redis_url)
+
+    async def scenario():
+        number = (await held.aexchange([packed("CLIENT", "ID")]))[0]
+        waiting = asyncio.ensure_future(held.aexchange([packed("BLPOP", f"{key_prefix}:list", "3")]))
+        await asyncio.sleep(0.05)  # by now the server waits with us
+        assert str(number) in [one["id"] for one in redis_client.client_list() if one["cmd"] == "blpop"]
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        redis_client.rpush(f"{key_prefix}:list", "late")
+        replies = await held.aexchange([packed("ECHO", "mine"), packed("CLIENT", "ID")])
+        return number, replies
+
+    number, replies = asyncio.run(scenario())
+
+    assert replies[0] == b"mine"
+    assert replies[1] != number
+
+
+def test_tasks_never_read_each_others_replies(redis_url):
+    held = connections_to(redis_url)
+    texts = [f"t{n}" for n in range(40)]
+
+    async def scenario():
+        return await asyncio.gather(*(held.aexchange([packed("ECHO", text)]) for text in texts))
+
+    assert asyncio.run(scenario()) == [[text.encode()] for text in texts]
+
+
+def test_each_event_loop_has_connections_of_its_own(redis_url):
+    held = connections_to(redis_url)
+
+    async def scenario():
+        numbers = [(await held.aexchange([packed("CLIENT", "ID")]))[0] for _ in range(3)]
+        return set(numbers)
+
+    first, second = asyncio.run(scenario()), asyncio.run(scenario())
+
+    assert len(first) == len(second) == 1
+    assert first != second
+
+
+def test_a_loop_that_ended_without_closing_leaves_no_warning_and_no_harm(redis_url, recwarn):
+    """`async_to_sync` and `asyncio.run` end their loops without telling us."""
+    held = connections_to(redis_url)
+
+    for _ in range(3):
+        assert asyncio.run(held.aexchange([packed("ECHO", "x")])) == [b"x"]
+        gc.collect()
+
+    assert [str(one.message) for one in recwarn if issubclass(one.category, ResourceWarning)] == []
+
+
+def test_an_async_connection_that_the_server_has_ended_is_dropped(redis_url, redis_client):
+    """C101."""
+    held = connections_to(redis_url)
+
+    async def scenario():
+        number = (await held.aexchange([packed("CLIENT", "ID")]))[0]
+        redis_client.client_kill_filter(_id=str(number))
+        await asyncio.sleep(0.05)  # the loop hears of the end
+        return await held.aexchange([packed("ECHO", "found")])
+
+    assert asyncio.run(scenario()) == [b"found"]
+
+
+def test_closing_ends_the_connections_that_nobody_uses(redis_url, redis_client):
+    held = connections_to(redis_url)
+    number = held.exchange([packed("CLIENT", "ID")])[0]
+
+    held.close()
+
+    assert str(number) not in {one["id"] for one in redis_client.client_list()}
