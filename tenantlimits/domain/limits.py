@@ -235,6 +235,8 @@ def _whole(digits: str, text: str, period: int | None) -> int:
         raise InvalidLimit(
             f"{text!r} is more than {MAX_AMOUNT:,}, the largest amount; write unlimited to lift the limit."
         )
+    if "." in plain and amount.denominator == 1:
+        raise InvalidLimit(f"{text!r} can be read in two ways: write the number without a point, such as 1000.")
     if amount.denominator == 1:
         return amount.numerator
     raise InvalidLimit(f"{text!r} is a fraction: amounts are whole units.{_same_rate(amount, period)}")

@@ -66,6 +66,7 @@ def test_a_limit_is_typed_as_amount_and_period(text, meaning):
         ("0.05/s", "Write 3/min, which is the same rate"),
         ("1.5/min", "Write 90/h, which is the same rate"),
         ("0.5/day", "amounts are whole units."),
+        ("1.000/min", "write the number without a point"),
         ("2.5", "amounts are whole units."),
     ],
 )

@@ -59,7 +59,7 @@ def tier(site: None) -> Tier:
     ):
         Limit.objects.create(tier=tier, name=name, lane=lane, amount=amount, **options)
     free = Tier.objects.create(slug="free", name="Free")
-    Limit.objects.create(tier=free, name="all-rate", lane="all", amount=100, period_seconds=2_592_000, counts="requests")
+    Limit.objects.create(tier=free, name="all-rate", amount=100, period_seconds=2_592_000, counts="requests")
     for key in ("acme", "bolt"):
         Tenant.objects.create(key=key, tier=tier)
     return tier

@@ -25,7 +25,8 @@ def test_a_changed_setting_is_in_force_at_once(acme: Client, memory_engine: Any,
     """C120: nothing is read at import, and a store that a test decides by survives its settings."""
     acme.get("/plain/")
 
-    with override_settings(TENANTLIMITS=settings_of(key_prefix, DEFAULT_LANE="uploads", LANES={"uploads": {"cost": 7}})):
+    dearer = settings_of(key_prefix, DEFAULT_LANE="uploads", LANES={"uploads": {"cost": 7}})
+    with override_settings(TENANTLIMITS=dearer):
         acme.get("/plain/")
 
     assert (used("acme", "all-rate"), used("acme", "uploads-rate")) == (2, 7)
