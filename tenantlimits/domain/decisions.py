@@ -178,7 +178,7 @@ class Decision:
         enforced = [one for one in self.readings if one.limit.mode is Mode.ENFORCE and one.limit.capacity < UNLIMITED]
         return min(enforced, key=lambda one: one.remaining / (one.limit.capacity or 1), default=None)
 
-    @property
+    @cached_property
     def code(self) -> Code | None:
         """Why it was refused, or None."""
         if self.allowed:

@@ -62,7 +62,7 @@ class _Policies:
             return kept[0]
 
     def latest(self, identity: Identity, now_us: float) -> Policy | None:
-        """The policy kept for the caller's tenant, however old, while its overrides hold: for when there is no store."""
+        """The policy kept for the tenant, however old, while its overrides hold: for when there is no store."""
         with self._lock:
             kept = self._kept.get(_owner(identity))
         return kept[0] if kept and kept[0].valid_from_us <= now_us < kept[0].valid_until_us else None

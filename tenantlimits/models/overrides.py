@@ -123,8 +123,12 @@ class Override(Recorded):
         return self.target.removeprefix(TIER_TARGET) if self.target.startswith(TIER_TARGET) else None
 
     def is_in_force(self, now: datetime) -> bool:
-        """Whether it has started, has not ended and is not revoked."""
-        return self.revoked_at is None and self.starts_at <= now < self.expires_at
+        """Whether it has started, has not ended and is not revoked.
+
+        One that had started when it was written has started whatever `now` says: the writer's clock may be ahead.
+        """
+        has_started = self.starts_at <= max(now, self.created_at)
+        return self.revoked_at is None and has_started and now < self.expires_at
 
     def owner(self) -> Tenant:
         return self.tenant

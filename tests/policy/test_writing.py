@@ -277,3 +277,12 @@ class TestInvalidate:
     def test_an_unknown_tenant_is_refused(self) -> None:
         with pytest.raises(UnknownTenant):
             invalidate("cedar")
+
+
+def test_an_override_granted_by_a_clock_that_is_ahead_is_in_force_at_once(acme: Tenant) -> None:
+    """R3, R5: a client whose clock is minutes off changes nothing."""
+    now = timezone.now()
+    with time_machine.travel(now + timedelta(minutes=10), tick=True):
+        granted = grant_override("acme", "all-rate", amount=50, reason="import", expires_at=now + timedelta(days=1))
+
+    assert granted.is_in_force(now)
