@@ -37,7 +37,7 @@ def test_what_is_left_is_rounded_down_and_the_time_until_more_up(caller, clock):
     (left,) = parse_ratelimit(limit_fields(acme.admit(0.5))["RateLimit"])
 
     # 10 - 5 + 0.4 - 0.5 = 4.9 are left; a tenth of a unit takes a second.
-    assert (left.policy, left.remaining, left.window) == ("slow", 4, 2)
+    assert (left.policy, left.remaining, left.window) == ("slow", 4, 1)
 
 
 @pytest.mark.parametrize(

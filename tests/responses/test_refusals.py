@@ -25,7 +25,7 @@ def test_fields_are_added_to_what_a_view_answers(caller):
     add_fields(response, decision)
     add_fields(stream, decision)
 
-    assert response["RateLimit"] == stream["RateLimit"] == '"rate";r=9;t=7'
+    assert response["RateLimit"] == stream["RateLimit"] == '"rate";r=9;t=6'
     assert not response.has_header("Cache-Control")
     assert not response.has_header("Retry-After")
 
