@@ -1,0 +1,1 @@
+"""The demo: a client portal whose tenants are limited by tenantlimits."""
