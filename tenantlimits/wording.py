@@ -12,6 +12,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from tenantlimits.domain import limits
 from tenantlimits.domain.decisions import Code, Decision, Reading
 from tenantlimits.domain.limits import (
     DAY,
@@ -195,18 +196,31 @@ def _period_words(limit: Limit) -> str:
         return _("week")
     unit = next((unit for unit in (DAY, HOUR, MINUTE) if seconds % unit == 0), SECOND)
     count = seconds // unit
-    singular = {DAY: _("day"), HOUR: _("hour"), MINUTE: _("minute"), SECOND: _("second")}
-    return singular[unit] if count == 1 else _unit_words(count, unit)
+    return _one_unit(unit) if count == 1 else _unit_words(count, unit)
+
+
+def _one_unit(unit: int) -> str:
+    match unit:
+        case limits.DAY:
+            return _("day")
+        case limits.HOUR:
+            return _("hour")
+        case limits.MINUTE:
+            return _("minute")
+    return _("second")
 
 
 def _unit_words(count: int, unit: int) -> str:
-    words = {
-        DAY: ngettext("%(count)s day", "%(count)s days", count),
-        HOUR: ngettext("%(count)s hour", "%(count)s hours", count),
-        MINUTE: ngettext("%(count)s minute", "%(count)s minutes", count),
-        SECOND: ngettext("%(count)s second", "%(count)s seconds", count),
-    }
-    return words[unit] % {"count": number_words(count)}
+    match unit:
+        case limits.DAY:
+            words = ngettext("%(count)s day", "%(count)s days", count)
+        case limits.HOUR:
+            words = ngettext("%(count)s hour", "%(count)s hours", count)
+        case limits.MINUTE:
+            words = ngettext("%(count)s minute", "%(count)s minutes", count)
+        case _:
+            words = ngettext("%(count)s second", "%(count)s seconds", count)
+    return words % {"count": number_words(count)}
 
 
 def _units(limit: Limit, amount: float) -> str:

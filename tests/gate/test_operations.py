@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -159,8 +160,12 @@ async def test_the_async_twins_do_the_same(acme: Tenant) -> None:
     assert (await apeek(lane="uploads", cost=5, tenant="acme")).allowed
 
 
-def test_a_tier_that_has_no_row_limits_nobody_and_is_loud(acme: Tenant, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_tier_that_has_no_row_limits_nobody_and_is_loud(
+    acme: Tenant, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """T3: installing the app takes no site down, and nobody overlooks it."""
+    monkeypatch.setattr("tenantlimits.gate.policies._reported.at", -math.inf)  # as if nobody had said so this minute
+
     decisions = [admit(lane="uploads", cost=100, tenant="newcomer") for _ in range(3)]
 
     assert all(decision.allowed for decision in decisions)

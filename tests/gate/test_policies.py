@@ -20,7 +20,7 @@ from tests.surfaces.conftest import SITE, settings_of
 
 
 @pytest.fixture
-def acme(django_db_serialized_rollback: None, transactional_db: None, memory_engine: Any, key_prefix: str) -> Any:
+def acme(transactional_db: None, memory_engine: Any, key_prefix: str) -> Any:
     """A tenant of 10 uploads an hour, with changes that are really committed."""
     with override_settings(**SITE, TENANTLIMITS=settings_of(key_prefix, POLICY_BACKSTOP_SECONDS=3600)):
         policies.forget()

@@ -34,7 +34,7 @@ THREADS, PAUSE_SECONDS = 8, 0.01
 BEFORE_SECONDS, AFTER_SECONDS = 3.0, 2.0
 """Of load, around the middle."""
 COSTS = {"default": 1.0, "reads": 1.0, "uploads": 2.5, "exports": 1.0}
-PATHS = {"/whoami/": "default", "/reads/": "reads", "/upload/": "uploads", "/work/?seconds=0.1": "exports"}
+PATHS = {"/whoami/": "default", "/reads/": "reads", "/upload/": "uploads", "/sleep/?seconds=0.1": "exports"}
 NOBODY = ("nobody", "/reads/")
 """A token that DRF finds wrong inside the view: it is charged to its address, in the default lane of no tenant."""
 CALLS = [(tenant, path) for tenant in ("acme", "bolt", "cedar") for path in PATHS] + [NOBODY]

@@ -60,13 +60,13 @@ def both_slots_are_back(server: Server, journal: Journal) -> float:
     """How many seconds it took until two ran at once again."""
     since, label = time.monotonic(), os.urandom(4).hex()
     with ThreadPoolExecutor(CAP) as pool:
-        list(pool.map(lambda _: admitted(server, f"/work/?seconds=1&label={label}"), range(CAP)))
+        list(pool.map(lambda _: admitted(server, f"/sleep/?seconds=1&label={label}"), range(CAP)))
     first, second = sorted((work for work in journal.works() if work.label == label), key=lambda work: work.begin)
     assert second.begin < first.end, "Only one of two slots is back: they ran one after the other."
     return second.begin - since
 
 
-def status(server: Server, path: str = "/work/") -> int:
+def status(server: Server, path: str = "/sleep/") -> int:
     connection = Connection(server, "acme")
     try:
         return connection.get(path).status
@@ -86,8 +86,8 @@ def leave_midway(server: Server, journal: Journal, path: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "paths"),
     [
-        ("gunicorn", ["/work/", "/stream/"]),
-        ("uvicorn", ["/work/", "/awaited-work/", "/stream/", "/awaited-stream/"]),
+        ("gunicorn", ["/sleep/", "/stream/"]),
+        ("uvicorn", ["/sleep/", "/awaited-sleep/", "/stream/", "/awaited-stream/"]),
     ],
 )
 def test_clients_that_go_and_views_that_raise_give_their_slots_back(
@@ -134,7 +134,7 @@ def test_200_clients_that_connect_and_drop_leave_no_more_than_two_views_running(
 
     def drop(server: Server) -> None:
         time.sleep(moments.uniform(0, 6))
-        client = rude(server, "acme", "/work/?seconds=1")
+        client = rude(server, "acme", "/sleep/?seconds=1")
         time.sleep(moments.choice([0, 0.001, 0.005, 0.05, 0.3]))
         client.close()
 
@@ -173,7 +173,7 @@ def two_works_in(server: Server, pid: int) -> list[Connection]:
     while len(found) < CAP:
         connection = Connection(server, "acme")
         if connection.get("/whoami/").pid == pid:
-            connection.ask("/work/?seconds=30")
+            connection.ask("/sleep/?seconds=30")
             found.append(connection)
         else:
             connection.close()
@@ -181,14 +181,14 @@ def two_works_in(server: Server, pid: int) -> list[Connection]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "paths"), [("gunicorn", ["/work/", "/stream/"]), ("uvicorn", ["/work/", "/awaited-work/"])]
+    ("kind", "paths"), [("gunicorn", ["/sleep/", "/stream/"]), ("uvicorn", ["/sleep/", "/awaited-sleep/"])]
 )
 def test_a_request_longer_than_its_lease_keeps_its_slot(site: Site, acme: Tenant, kind: str, paths: list[str]) -> None:
     """C7, C68: 5 s on a lease of 2 s; a third is refused all along, and let in when one of them has ended."""
     with getattr(site, kind)() as server, ThreadPoolExecutor(CAP) as pool:
         long = [pool.submit(status, server, f"{path}?seconds=5") for path in paths]
         wait_for(lambda: len(site.journal.running()) == CAP)
-        refused = admitted(server, "/work/?seconds=0")
+        refused = admitted(server, "/sleep/?seconds=0")
         statuses = [one.result() for one in long]
 
     works: list[Work] = sorted(site.journal.works(), key=lambda work: work.begin)
