@@ -52,6 +52,7 @@ class RedisEngine:
         self, connections: Connections, *, prefix: str = "tl", clock: Callable[[], float] | None = None
     ) -> None:
         self._connections, self._prefix, self._clock = connections, prefix, clock
+        self._release_script = self._whole("release")
         self._calls: dict[type, Callable[[Any], Call]] = {
             Admit: self._admit, Peek: self._peek, Settle: self._settle, Release: self._release, Renew: self._renew,
             Begin: self._begin, Move: self._move,
@@ -127,10 +128,9 @@ class RedisEngine:
     # Leases
 
     def _release(self, command: Release) -> Call:
-        lease = command.lease
+        lease, script = command.lease, self._release_script
         names = self._names(lease.identity)
         keys = [names[KEY_OF[caps.subject]] for caps in lease.caps]
-        script = self._whole("release")
         return [self._packed(script, keys, [bulk(lease.id)])], _is_positive, script
 
     def _renew(self, command: Renew) -> Call:
@@ -206,15 +206,18 @@ class RedisEngine:
 
     def _packed(self, script: Script, keys: list[bytes], arguments: list[bytes]) -> bytes:
         """A run of a script, of keys and arguments that are packed."""
-        number = 3 + len(keys) + len(arguments) + (self._clock is not None)
-        return b"".join([resp.count(number), *script.call, _NUMBERS[len(keys)], *keys, *arguments, self._now()])
+        if self._clock is not None:
+            arguments = [*arguments, self._now()]
+        head = resp.count(3 + len(keys) + len(arguments))
+        return b"".join([head, *script.call, _NUMBERS[len(keys)], *keys, *arguments])
 
     def _names(self, identity: Identity) -> Mapping[int, bytes]:
         return packed_keys(self._prefix, identity.tenant, identity.user, identity.credential)
 
     def _now(self) -> bytes:
-        """The caller's clock as a script's last argument, where it is not the server's."""
-        return b"" if self._clock is None else bulk(repr(self._clock()))
+        """The caller's clock, a script's last argument."""
+        assert self._clock is not None
+        return bulk(repr(self._clock()))
 
 
 def _unknown(replies: list[Reply]) -> list[int]:

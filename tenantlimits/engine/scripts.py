@@ -40,6 +40,8 @@ NUMBERS = {
 }
 # What usage.lua leaves: the lane's numbers, between what stands before and after them.
 USAGE = {"before": "c0", "allowed": "I", "refusals": "I", "peak": "H", "spent": "d", "after": "c0"}
+TIMELESS = ("move", "release")
+"""Scripts that need no clock, and so do not ask for it."""
 GROUP = 8
 """So many limits are read from the policy at once: one unpack is cheaper than eight, but Lua has only 200 locals."""
 
@@ -137,7 +139,8 @@ def _head(caller_clock: bool) -> str:
 @cache
 def whole(name: str, *, caller_clock: bool) -> Script:
     """A script that needs no plan: begin, move, release, renew, collect, acknowledge."""
-    return _script(_head(caller_clock), _source("layout"), _source(name))
+    head = _source("prelude") if name in TIMELESS else _head(caller_clock)
+    return _script(head, _source("layout"), _source(name))
 
 
 @cache
