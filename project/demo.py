@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from project.portal.seeding import Seeded
 
 FLUSH_SECONDS = 30
-# Of each process. More slots than the flooder may hold at once leave some for the others even in its burst; as many as
-# it may hold are few enough for any machine, since views that wait 30 ms are at most 200/s then.
-MOST_THREADS, FEWEST_THREADS = 4, 3
 _began = time.monotonic()
 
 
@@ -52,7 +49,7 @@ def _demo(*, once: bool, rounds: int) -> int:
     with ExitStack() as stack:
         _prepare_services(stack)
         seeded = _prepare_rows()
-        web = _start_web(stack, seeded)
+        web = _start_web(stack)
         holds = _prove(web, seeded, rounds)
         if not once:
             _stay(web, seeded)
@@ -87,20 +84,9 @@ def _prepare_rows() -> Seeded:
     return seed()
 
 
-def _start_web(stack: ExitStack, seeded: Seeded) -> Web:
-    """Gunicorn with as many threads as leave the flood more than they can serve: fewer on a fast machine."""
-    from project import proof  # noqa: PLC0415 - as above
-
+def _start_web(stack: ExitStack) -> Web:
     say("Starting gunicorn.")
-    trial = stack.enter_context(ExitStack())
-    web = trial.enter_context(serving(threads=MOST_THREADS))
-    served = proof.capacity(web, seeded.tokens)
-    say(f"{web.slots} slots serve {served:.0f} requests/s.")
-    if served <= proof.CAPACITY:
-        return web
-    say("That is nearly all of the flood: starting again with fewer.")
-    trial.close()
-    return stack.enter_context(serving(threads=FEWEST_THREADS))
+    return stack.enter_context(serving())
 
 
 def _prove(web: Web, seeded: Seeded, rounds: int) -> bool:
