@@ -38,9 +38,9 @@ class Phase(StrEnum):
     UNLIMITED = "flood, limits off"
 
 
-SECONDS = {Phase.QUIET: 2.5, Phase.LIMITED: 30.0, Phase.UNLIMITED: 6.0}
+SECONDS = {Phase.QUIET: 2.5, Phase.LIMITED: 45.0, Phase.UNLIMITED: 6.0}
 # A burst is the flooder's right. Where it fills all slots, others feel it, for about a second until what has queued
-# meanwhile is answered: a flood is longer than twenty times that.
+# meanwhile is answered: a flood is longer than thirty times that.
 WARM_SECONDS, WARM_RATE = 1.0, 8.0
 """Before each phase everybody is at work within limits, so that no phase pays for what a process does only once."""
 
