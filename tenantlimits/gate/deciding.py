@@ -7,9 +7,6 @@ steps one after another in a thread, `adrive` awaits them.
 from __future__ import annotations
 
 import logging
-import math
-import threading
-import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -29,6 +26,7 @@ from tenantlimits.engine.base import Admit, Answer, Begin, Begun, Command, Engin
 from tenantlimits.engine.keys import Identity
 from tenantlimits.gate.leases import hold_times
 from tenantlimits.gate.policies import load_and_keep, policies
+from tenantlimits.gate.reporting import OnceAMinute
 from tenantlimits.gate.store import now_us, stores
 from tenantlimits.policy.loading import Policy, asked_lanes
 
@@ -237,18 +235,11 @@ def console_plan() -> Plan:
 CONSOLE_LANE = Lane(name="console", on_store_failure=OnStoreFailure.ALLOW)
 
 
-class _Reported(threading.local):
-    """When this thread last reported trouble with the store, so that an outage is one record a minute."""
-
-    at = -math.inf
-
-
-_reported = _Reported()
+_reported = OnceAMinute()
 
 
 def _report(error: redis.RedisError, lane: Lane) -> None:
-    if time.monotonic() - _reported.at > 60:
-        _reported.at = time.monotonic()
+    if _reported.is_due():
         logger.error(
             "The store cannot be reached (%s: %s). Lane %s: %s.", type(error).__name__, error, lane.name,
             lane.on_store_failure, extra={"lane": lane.name},

@@ -7,7 +7,6 @@ it is committed.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections import OrderedDict
@@ -20,6 +19,7 @@ from django.db import connections, router, transaction
 from tenantlimits.conf import conf
 from tenantlimits.engine.base import Begun, Move
 from tenantlimits.engine.keys import Identity, shard_of
+from tenantlimits.gate.reporting import OnceAMinute
 from tenantlimits.gate.store import stores
 from tenantlimits.models import Tenant
 from tenantlimits.policy.loading import Policy, load
@@ -104,19 +104,12 @@ def load_and_keep(
     return policy
 
 
-class _Reported(threading.local):
-    """When this thread last said that a tier is missing (seconds, monotonic)."""
-
-    at = -math.inf
-
-
-_reported = _Reported()
+_reported = OnceAMinute()
 
 
 def _report_missing_tier(tenant: str) -> None:
     """Once a minute, for nothing is limited meanwhile."""
-    if time.monotonic() - _reported.at > 60:
-        _reported.at = time.monotonic()
+    if _reported.is_due():
         logger.error(
             "Tier %r has no row, so its tenants are counted but not limited: make it in the admin, under Tiers.",
             conf.DEFAULT_TIER if tenant else conf.ANONYMOUS_TIER,
