@@ -16,8 +16,7 @@ from django.db import connection, connections
 from django.db.models.signals import post_migrate
 from django.dispatch import receiver
 
-from tenantlimits.models import Tenant, Tier
-from tests import rows, servers
+from tests import servers
 
 # A Redis call may take longer than hypothesis' 200 ms on a busy machine, which says nothing about the rule under test.
 hypothesis.settings.register_profile("tenantlimits", deadline=None)
@@ -105,21 +104,3 @@ def key_prefix(redis_client: redis.Redis) -> Iterator[str]:
 def repository() -> Path:
     """The folder of the repository."""
     return Path(__file__).parent.parent
-
-
-@pytest.fixture
-def pro() -> Tier:
-    """The cast's tier."""
-    return rows.pro()
-
-
-@pytest.fixture
-def acme(pro: Tier) -> Tenant:
-    """The noisy one."""
-    return Tenant.objects.create(key="acme", name="Acme", tier=pro)
-
-
-@pytest.fixture
-def bolt(pro: Tier) -> Tenant:
-    """The quiet one."""
-    return Tenant.objects.create(key="bolt", tier=pro)
