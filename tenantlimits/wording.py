@@ -71,7 +71,10 @@ def number_words(value: float) -> str:
 
 
 def promise(limit: Limit) -> str:
-    """What the limit guarantees: "at most 1,000 in any minute", "10,000 per calendar day", "at most 6 at once"."""
+    """What the limit guarantees: "at most 1,000 in any minute", "10,000 per calendar day", "at most 6 at once".
+
+    Of a sliding counter what it aims at, and the worst case: "about 500 in any minute, in the worst case up to 1,000".
+    """
     if limit.amount == UNLIMITED:
         return _("unlimited")
     if limit.amount == 0:
@@ -80,6 +83,9 @@ def promise(limit: Limit) -> str:
         return _("at most %(amount)s at once") % {"amount": number_words(limit.amount)}
     if limit.kind is Kind.CALENDAR_QUOTA:
         return _("%(amount)s per calendar %(period)s") % _amount_and_period(limit)
+    if limit.kind is Kind.SLIDING_COUNTER:
+        words = _amount_and_period(limit) | {"most": number_words(2 * limit.amount)}
+        return _("about %(amount)s in any %(period)s, in the worst case up to %(most)s") % words
     # A full bucket gives its burst at once, and meanwhile fills for the length of the window.
     most = limit.amount + (limit.capacity if limit.kind is Kind.TOKEN_BUCKET else 0)
     return _("at most %(amount)s in any %(period)s") % (_amount_and_period(limit) | {"amount": number_words(most)})
@@ -234,12 +240,14 @@ def _units(limit: Limit, amount: float) -> str:
 
 
 def _rate_words(limit: Limit) -> str:
-    """ "3 units per minute, burst 20", "10,000 units per calendar day", "5 requests in any second"."""
+    """ "3 units per minute, burst 20", "10,000 units per calendar day", "(about) 5 requests in any second"."""
     words = {"units": _units(limit, limit.amount), "period": _period_words(limit)}
     if limit.kind is Kind.CALENDAR_QUOTA:
         return _("%(units)s per calendar %(period)s") % words
     if limit.kind is Kind.SLIDING_LOG:
         return _("%(units)s in any %(period)s") % words
+    if limit.kind is Kind.SLIDING_COUNTER:
+        return _("about %(units)s in any %(period)s") % words
     return _("%(units)s per %(period)s, burst %(burst)s") % (words | {"burst": number_words(limit.capacity)})
 
 

@@ -26,7 +26,7 @@ from tenantlimits.domain.limits import (
 )
 from tenantlimits.engine.memory import MemoryEngine
 from tenantlimits.wording import LimitState
-from tests.engine.builders import NOBODY, NOON, Caller, Clock, bucket, cap, log, overridden, plan_of, quota
+from tests.engine.builders import NOBODY, NOON, Caller, Clock, bucket, cap, counter, log, overridden, plan_of, quota
 
 
 @pytest.fixture
@@ -52,6 +52,8 @@ def caller(clock):
         (quota(10_000, DAY), "10,000 per calendar day"),
         (quota(10_000, WEEK), "10,000 per calendar week"),
         (quota(10_000, MONTH), "10,000 per calendar month"),
+        (counter(500, MINUTE), "about 500 in any minute, in the worst case up to 1,000"),
+        (counter(0, MINUTE), "blocks everything"),
         (cap(6), "at most 6 at once"),
         (cap(0), "blocks everything"),
         (bucket(0, MINUTE, burst=0), "blocks everything"),
@@ -149,6 +151,7 @@ def test_a_refusal_by_a_bucket_names_limit_plan_rate_use_and_wait(caller, clock)
     [
         (log(1, 3, counts=Counts.REQUESTS), "1 request in any 3 seconds"),
         (log(1, SECOND), "1 unit in any second"),
+        (counter(1, MINUTE), "about 1 unit in any minute"),
         (quota(1, MONTH), "1 unit per calendar month"),
         (quota(1, DAY, guarantee=Guarantee.FUSE), "1 unit per calendar day"),
     ],

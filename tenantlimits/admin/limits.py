@@ -36,6 +36,7 @@ class LimitForm(ModelForm[Limit]):
         fields = ["name", "lane", "layer", "kind", "burst", "counts", "guarantee", "anchor_day", "mode"]
         help_texts = {
             "burst": gettext_lazy("token bucket; empty: the amount"),
+            "guarantee": gettext_lazy("sliding counter: only fuse, since it is approximate"),
             "anchor_day": gettext_lazy("day on which a monthly quota begins"),
         }
 

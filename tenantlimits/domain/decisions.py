@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from tenantlimits.domain import buckets, windows
+from tenantlimits.domain import buckets, counters, windows
 from tenantlimits.domain.buckets import Bucket, BucketState
+from tenantlimits.domain.counters import Counter, CounterState
 from tenantlimits.domain.lanes import MILLI
 from tenantlimits.domain.limits import UNLIMITED, Guarantee, Limit, LimitInForce, Mode
 from tenantlimits.domain.periods import US, to_us
@@ -85,7 +86,7 @@ def reading(term: Term, state: State, *, now_us: float, cost: int, fits: bool) -
 
 
 def _measured(
-    spec: Bucket | Log | Quota, state: State, now_us: float, costs: tuple[int, int]
+    spec: Bucket | Log | Quota | Counter, state: State, now_us: float, costs: tuple[int, int]
 ) -> tuple[float, list[float]]:
     """Milli-units used, and microseconds until each cost fits and until all is free."""
     match spec, state:
@@ -99,6 +100,9 @@ def _measured(
         case Quota(), QuotaState():
             waits = [windows.quota_wait_us(spec, state, now_us, cost) for cost in costs]
             return state.used, [*waits, state.end_us - now_us if state.used else 0.0]
+        case Counter(), CounterState():
+            waits = [counters.wait_us(spec, state, cost) for cost in costs]
+            return counters.estimate(state), [*waits, counters.full_us(state)]
     raise AssertionError(f"{spec} cannot have the state {state}")
 
 

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     TOKEN_BUCKET = "token_bucket"
     SLIDING_LOG = "sliding_log"
     CALENDAR_QUOTA = "calendar_quota"
+    SLIDING_COUNTER = "sliding_counter"
     CONCURRENCY = "concurrency"
 
 
@@ -102,11 +103,17 @@ class Limit:
         return self.amount / self.period_seconds if self.period_seconds else math.inf
 
     @property
-    def full_period_seconds(self) -> float:
-        """The longest that a tenant without debt waits for everything to be free again."""
+    def window_seconds(self) -> float:
+        """The time that the capacity is for: a bucket of it drains so long, of everything else it is the period."""
         if self.kind is Kind.TOKEN_BUCKET and 0 < self.amount < UNLIMITED and self.period_seconds:
             return self.capacity * self.period_seconds / self.amount
         return float(self.period_seconds or 0)
+
+    @property
+    def full_period_seconds(self) -> float:
+        """The longest that a tenant without debt waits for everything to be free again."""
+        # Of a sliding counter, use counts to the end of the window after its own.
+        return self.window_seconds * (2 if self.kind is Kind.SLIDING_COUNTER else 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +151,11 @@ def validated(limit: Limit) -> Limit:
         _check_period(limit)
     if limit.kind is Kind.TOKEN_BUCKET and limit.burst is not None:
         _check_burst(limit)
+    if limit.kind is Kind.SLIDING_COUNTER and limit.guarantee is not Guarantee.FUSE:
+        raise InvalidLimit(
+            f"Limit {limit.name}: a sliding counter is approximate, so it can only be a fuse; "
+            "for a contract choose a sliding log, a calendar quota or a token bucket."
+        )
     if limit.kind is Kind.SLIDING_LOG and MAX_LOG_AMOUNT < limit.amount < UNLIMITED:
         raise InvalidLimit(
             f"Limit {limit.name}: a sliding log holds at most {MAX_LOG_AMOUNT} units; "

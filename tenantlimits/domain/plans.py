@@ -13,6 +13,7 @@ from hashlib import blake2s
 from zoneinfo import ZoneInfo
 
 from tenantlimits.domain.buckets import Bucket, BucketState
+from tenantlimits.domain.counters import Counter, CounterState
 from tenantlimits.domain.lanes import MILLI
 from tenantlimits.domain.limits import ALL_LANE, DAY, UNLIMITED, Counts, Kind, Layer, LimitInForce, Mode
 from tenantlimits.domain.periods import US, boundaries, to_us
@@ -26,8 +27,8 @@ class Cap:
     amount: float
 
 
-Spec = Bucket | Log | Quota | Cap
-State = BucketState | LogState | QuotaState | int
+Spec = Bucket | Log | Quota | Counter | Cap
+State = BucketState | LogState | QuotaState | CounterState | int
 """What a limit keeps; for a cap, how many are in flight."""
 
 
@@ -40,7 +41,9 @@ class Subject(IntEnum):
 
 
 SUBJECT_OF_LAYER = {Layer.TENANT: Subject.TENANT, Layer.USER: Subject.USER, Layer.CREDENTIAL: Subject.CREDENTIAL}
-_KIND_CODES = {Kind.TOKEN_BUCKET: 0, Kind.CALENDAR_QUOTA: 1, Kind.SLIDING_LOG: 4, Kind.CONCURRENCY: 5}
+_KIND_CODES = {
+    Kind.TOKEN_BUCKET: 0, Kind.CALENDAR_QUOTA: 1, Kind.SLIDING_COUNTER: 2, Kind.SLIDING_LOG: 4, Kind.CONCURRENCY: 5,
+}  # fmt: skip
 
 
 def lane_tag(lane: str) -> bytes:
@@ -165,6 +168,8 @@ def _spec(one: LimitInForce, now: datetime, zone: ZoneInfo) -> Spec:
         return Bucket(limit.capacity * MILLI, rate * MILLI / (period * US))
     if limit.kind is Kind.SLIDING_LOG:
         return Log(amount, period * US)
+    if limit.kind is Kind.SLIDING_COUNTER:
+        return Counter(amount, period * US)
     start, end, next_end = boundaries(now, zone, period, limit.anchor_day)
     return Quota(amount, to_us(start), to_us(end), to_us(next_end))
 
@@ -189,6 +194,8 @@ def horizon_us(term: Term, lease_us: int) -> float:
             longest = float(lease_us)
         case Log():
             longest = spec.window_us
+        case Counter():
+            longest = 2 * spec.period_us
         case Quota():
             longest = spec.next_end_us - spec.start_us
         case Bucket():

@@ -5,14 +5,15 @@ Costs are milli-units, times are microseconds.
 
 from __future__ import annotations
 
-from tenantlimits.domain import buckets, leases, windows
+from tenantlimits.domain import buckets, counters, leases, windows
 from tenantlimits.domain.buckets import Bucket, BucketState
+from tenantlimits.domain.counters import Counter, CounterState
 from tenantlimits.domain.leases import Deadlines
 from tenantlimits.domain.limits import Mode
 from tenantlimits.domain.plans import Cap, State, Term
 from tenantlimits.domain.windows import Log, Quota, QuotaState
 
-Kept = BucketState | windows.LogState | QuotaState | Deadlines
+Kept = BucketState | windows.LogState | QuotaState | CounterState | Deadlines
 Lease = tuple[bytes, float]
 """A lease and its deadline."""
 
@@ -26,6 +27,8 @@ def current(term: Term, state: Kept | None, now_us: float, lease_us: int) -> Kep
             return windows.kept(log, state or (), now_us)
         case Quota() as quota, QuotaState() | None:
             return windows.current(quota, state or QuotaState(), now_us)
+        case Counter() as counter, CounterState() | None:
+            return counters.current(counter, state or CounterState(), now_us)
         case Cap(), dict() | None:
             return leases.live(state or {}, now_us, lease_us)
     raise AssertionError(f"{term.spec} cannot have the state {state}")
@@ -34,7 +37,7 @@ def current(term: Term, state: Kept | None, now_us: float, lease_us: int) -> Kep
 def ahead(state: Kept, now_us: float, lease_us: int) -> bool:
     """Whether a state was written at a time that the clock has not reached."""
     match state:
-        case BucketState():
+        case BucketState() | CounterState():
             return state.at_us > now_us
         case tuple():
             return bool(state) and state[-1].at_us > now_us
@@ -59,6 +62,8 @@ def fits(term: Term, state: Kept, cost: int) -> bool:
             return windows.total(state) + requested <= log.amount
         case Quota() as quota, QuotaState():
             return state.used + requested <= quota.amount
+        case Counter() as counter, CounterState():
+            return counters.fits(counter, state, requested)
     raise AssertionError(f"{term.spec} cannot have the state {state}")
 
 
@@ -74,6 +79,8 @@ def charged(term: Term, state: Kept, *, cost: int, now_us: float, lease: Lease |
             return windows.logged(state, now_us, requested) if requested else state
         case QuotaState():
             return windows.counted(state, requested)
+        case CounterState():
+            return counters.charged(state, requested)
         case dict():
             return state if lease is None else {**state, lease[0]: lease[1]}
 
@@ -87,6 +94,8 @@ def settled(term: Term, state: Kept, delta: int, witness: float) -> Kept:
             return windows.corrected(log, state, witness, delta)
         case Quota() as quota, QuotaState():
             return windows.recounted(quota, state, charged_end_us=witness, delta=delta)
+        case Counter() as counter, CounterState():
+            return counters.settled(counter, state, charged_start_us=witness, delta=delta)
     return state
 
 

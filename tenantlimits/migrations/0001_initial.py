@@ -150,6 +150,7 @@ class Migration(migrations.Migration):
                             ("token_bucket", "token bucket"),
                             ("sliding_log", "sliding log"),
                             ("calendar_quota", "calendar quota"),
+                            ("sliding_counter", "sliding counter"),
                             ("concurrency", "concurrency"),
                         ],
                         default="token_bucket",
@@ -606,7 +607,9 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="limit",
             constraint=models.CheckConstraint(
-                condition=models.Q(("kind__in", ["calendar_quota", "concurrency", "sliding_log", "token_bucket"])),
+                condition=models.Q(
+                    ("kind__in", ["calendar_quota", "concurrency", "sliding_counter", "sliding_log", "token_bucket"])
+                ),
                 name="tenantlimits_limit_kind_known",
             ),
         ),

@@ -12,6 +12,7 @@ class Kind(models.TextChoices):
     TOKEN_BUCKET = limits.Kind.TOKEN_BUCKET.value, _("token bucket")
     SLIDING_LOG = limits.Kind.SLIDING_LOG.value, _("sliding log")
     CALENDAR_QUOTA = limits.Kind.CALENDAR_QUOTA.value, _("calendar quota")
+    SLIDING_COUNTER = limits.Kind.SLIDING_COUNTER.value, _("sliding counter")
     CONCURRENCY = limits.Kind.CONCURRENCY.value, _("concurrency")
 
 

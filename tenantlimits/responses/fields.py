@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from tenantlimits.conf import HeaderStyle, conf
-from tenantlimits.domain import buckets, windows
+from tenantlimits.domain import buckets, counters, windows
 from tenantlimits.domain.buckets import Bucket, BucketState
+from tenantlimits.domain.counters import Counter, CounterState
 from tenantlimits.domain.decisions import Decision, Reading
 from tenantlimits.domain.lanes import MILLI
 from tenantlimits.domain.limits import UNLIMITED, Kind, Limit, Mode
@@ -82,7 +83,7 @@ def _policy(limit: Limit) -> str:
     if limit.kind is Kind.CONCURRENCY:
         return f'{quota};qu="concurrent-requests"'
     # No `qu`: it says requests where it is absent, and has no word for units of cost.
-    return f"{quota};w={max(1, _integer(math.ceil(limit.full_period_seconds)))}"
+    return f"{quota};w={max(1, _integer(math.ceil(limit.window_seconds)))}"
 
 
 def _left(one: Reading, until_more: float | None) -> str:
@@ -112,6 +113,8 @@ def _wait_for_units(term: Term, state: State, now_us: float, units: int) -> floa
             return windows.log_wait_us(log, state, now_us, units * MILLI) / US
         case Quota() as quota, QuotaState():
             return windows.quota_wait_us(quota, state, now_us, units * MILLI) / US
+        case Counter() as counter, CounterState():
+            return counters.wait_us(counter, state, units * MILLI) / US
     return math.inf
 
 

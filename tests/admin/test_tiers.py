@@ -29,6 +29,7 @@ def test_a_limit_is_typed_in_one_text_and_its_promise_stands_beside_it(browser: 
     [
         ({"rate": "12/3s", "kind": "sliding_log"}, (12, 3)),
         ({"rate": "10000/day", "kind": "calendar_quota"}, (10_000, 86_400)),
+        ({"rate": "500/min", "kind": "sliding_counter", "guarantee": "fuse"}, (500, 60)),
         ({"rate": "6", "kind": "concurrency"}, (6, None)),
         ({"rate": "0/s"}, (0, 1)),
         ({"rate": "unlimited"}, (None, 60)),
@@ -53,6 +54,7 @@ def test_every_kind_takes_its_amount_in_words(
         ({"rate": "6"}, "give a period of 1 second to a year, such as 500/min"),
         ({"rate": "6/s", "kind": "concurrency"}, "a concurrency cap has no period"),
         ({"rate": "200/s", "kind": "sliding_log"}, "a sliding log holds at most 128 units"),
+        ({"rate": "5/s", "kind": "sliding_counter"}, "a sliding counter is approximate, so it can only be a fuse"),
         ({"rate": "5/3s", "kind": "calendar_quota"}, "a calendar quota runs per hour, day, week or month"),
         ({"rate": "5/h", "kind": "calendar_quota", "burst": "9"}, "only a token bucket has a burst"),
         ({"lane": "export"}, "Select a valid choice. export"),

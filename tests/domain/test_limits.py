@@ -17,6 +17,7 @@ from tenantlimits.domain.limits import (
     SECOND,
     UNLIMITED,
     WEEK,
+    Guarantee,
     LimitInForce,
     Mode,
     format_amount,
@@ -24,7 +25,7 @@ from tenantlimits.domain.limits import (
     parse_amount,
     validated,
 )
-from tests.engine.builders import NOON, bucket, cap, log, overridden, quota
+from tests.engine.builders import NOON, bucket, cap, counter, log, overridden, quota
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,8 @@ def test_what_is_shown_can_be_typed_again(amount, period):
         log(128),
         log(UNLIMITED),
         quota(10_000, MONTH, anchor_day=31),
+        counter(10_000),
+        counter(UNLIMITED),
         cap(6),
     ],
     ids=str,
@@ -124,6 +127,9 @@ def test_a_limit_that_means_something_is_accepted(limit):
         (bucket(5, period=None), "such as 500/min"),
         (log(129), "at most 128 units"),
         (log(5, burst=5), "only a token bucket has a burst"),
+        (counter(5, guarantee=Guarantee.CONTRACT), "approximate, so it can only be a fuse"),
+        (counter(5, period=None), "such as 500/min"),
+        (counter(5, burst=5), "only a token bucket has a burst"),
         (quota(5, 90), "per hour, day, week or month"),
         (quota(5, MONTH, anchor_day=32), "1 to 31, not 32"),
         (quota(5, MONTH, anchor_day=0), "1 to 31, not 0"),
@@ -168,6 +174,7 @@ def test_zero_blocks_and_unlimited_is_unlimited_whatever_burst_stands_beside_it(
         (bucket(UNLIMITED, 60), 60),
         (log(5, 3), 3),
         (quota(5, DAY), DAY),
+        (counter(5, MINUTE), 2 * MINUTE),
         (cap(6), 0),
     ],
     ids=str,

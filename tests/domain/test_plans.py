@@ -6,11 +6,24 @@ from datetime import timedelta
 import pytest
 
 from tenantlimits.domain.buckets import Bucket
+from tenantlimits.domain.counters import Counter
 from tenantlimits.domain.limits import DAY, HOUR, MINUTE, MONTH, UNLIMITED, Counts, Layer, LimitInForce, Mode
 from tenantlimits.domain.periods import US, to_us
 from tenantlimits.domain.plans import Cap, Subject, horizon_us, lane_tag, state_id, validity
 from tenantlimits.domain.windows import Log, Quota
-from tests.engine.builders import LEASE_SECONDS, NOBODY, NOON, Identity, bucket, cap, log, overridden, plan_of, quota
+from tests.engine.builders import (
+    LEASE_SECONDS,
+    NOBODY,
+    NOON,
+    Identity,
+    bucket,
+    cap,
+    counter,
+    log,
+    overridden,
+    plan_of,
+    quota,
+)
 
 NOON_US = to_us(NOON)
 MIDNIGHT = NOON + timedelta(hours=12)
@@ -68,6 +81,7 @@ def test_terms_of_one_subject_stand_together():
 def test_numbers_become_thousandths_and_microseconds():
     assert term_of(bucket(10, MINUTE, burst=20)).spec == Bucket(20_000, 10_000 / 60e6)
     assert term_of(log(12, 3)).spec == Log(12_000, 3e6)
+    assert term_of(counter(12, 3)).spec == Counter(12_000, 3e6)
     assert term_of(cap(6)).spec == Cap(6)
     assert term_of(quota(9)).spec == Quota(
         9_000, to_us(MIDNIGHT - timedelta(days=1)), to_us(MIDNIGHT), to_us(MIDNIGHT) + DAY * US
@@ -124,9 +138,9 @@ def test_use_is_carried_over_a_change_of_numbers(other):
 
 
 def test_the_kind_can_be_read_from_a_state_id():
-    kinds = [state_id(in_force(limit))[3] & 7 for limit in (bucket(5), quota(5), log(5), cap(5))]
+    kinds = [state_id(in_force(limit))[3] & 7 for limit in (bucket(5), quota(5), counter(5), log(5), cap(5))]
 
-    assert kinds == [0, 1, 4, 5]
+    assert kinds == [0, 1, 2, 4, 5]
 
 
 def test_lanes_have_tags_of_four_bytes():
@@ -162,6 +176,7 @@ def test_only_a_cap_that_is_on_takes_a_slot():
         (log(5, 3), 3),
         (cap(2), LEASE_SECONDS),
         (quota(5, DAY), 2 * DAY),
+        (counter(5, MINUTE), 2 * MINUTE),
         (bucket(1, 366 * DAY, burst=10**6), 800 * DAY),
         (overridden(bucket(10, MINUTE), bucket(20, MINUTE, burst=200), until=MIDNIGHT), 20 * 60),
         (overridden(bucket(10, MINUTE), bucket(1000, MINUTE), until=MIDNIGHT), 120),

@@ -44,6 +44,7 @@ def test_no_amount_is_unlimited_and_zero_is_zero(pro: Tier) -> None:
         ({"period_seconds": 0}, "give a period"),
         ({"kind": Kind.CONCURRENCY}, "no period"),
         ({"kind": Kind.SLIDING_LOG, "amount": 500}, "at most 128"),
+        ({"kind": Kind.SLIDING_COUNTER}, "can only be a fuse"),
         ({"kind": Kind.CALENDAR_QUOTA, "period_seconds": 7}, "per hour, day"),
         ({"kind": "leaky"}, "not a valid Kind"),
         ({"anchor_day": 32}, "1 to 31"),

@@ -14,7 +14,7 @@ from tenantlimits.domain.limits import DAY, MAX_AMOUNT, MINUTE
 from tenantlimits.engine.memory import MemoryEngine
 from tenantlimits.responses import answers, problem, refusal
 from tenantlimits.tenancy import tag_log_records
-from tests.engine.builders import Caller, Clock, bucket, log, quota
+from tests.engine.builders import Caller, Clock, bucket, counter, log, quota
 from tests.responses.builders import asking, body_of, responses
 
 ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -66,7 +66,9 @@ def test_jitter_only_adds_and_every_part_tells_the_same(caller, monkeypatch, dra
     assert parse_ratelimit(response["RateLimit"])[0].window == 2
 
 
-@pytest.mark.parametrize("limit", [bucket(7, MINUTE, burst=5), log(5, 3), quota(5, DAY)], ids=lambda one: one.kind)
+@pytest.mark.parametrize(
+    "limit", [bucket(7, MINUTE, burst=5), log(5, 3), quota(5, DAY), counter(5, 3)], ids=lambda one: one.kind
+)
 @given(first=st.floats(0.001, 5), seconds=st.floats(0, 100), cost=st.floats(0.001, 5))
 def test_retry_after_is_long_enough_and_never_earlier_than_t(limit, first, seconds, cost):
     """R2, C167."""

@@ -11,7 +11,7 @@ from tenantlimits.domain.decisions import Decision
 from tenantlimits.domain.limits import DAY, MINUTE, MONTH, UNLIMITED, Mode
 from tenantlimits.engine.memory import MemoryEngine
 from tenantlimits.responses import limit_fields, refusal
-from tests.engine.builders import Caller, Clock, bucket, log, quota
+from tests.engine.builders import Caller, Clock, bucket, counter, log, quota
 from tests.responses.builders import asking, body_of, responses
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60)
@@ -45,6 +45,7 @@ def test_what_is_left_is_rounded_down_and_the_time_until_more_up(caller, clock):
     [
         (bucket(3, MINUTE, name="x", burst=20), '"x";q=20;w=400', '"x";r=10;t=20'),
         (log(20, 12, name="x"), '"x";q=20;w=12', '"x";r=10;t=12'),
+        (counter(20, 12, name="x"), '"x";q=20;w=12', '"x";r=10;t=14'),
         (quota(20, DAY, name="x"), '"x";q=20;w=86400', '"x";r=10;t=43200'),
         (quota(20, MONTH, name="x"), '"x";q=20;w=2592000', '"x";r=10;t=43200'),
     ],

@@ -1,0 +1,49 @@
+"""A row of the table: what was measured, and what it must and should be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """How a measured figure stands to its must and goal."""
+
+    BEYOND = "beyond"
+    PASS = "pass"
+    SHORT = "short"
+    SHOWN = "shown"
+    """It has no target: it is there to compare with."""
+    MISSING = "missing"
+    """It could not be measured here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. `unit` "" is a ratio; `why` says why there is no figure."""
+
+    id: str
+    what: str
+    must: float | None = None
+    goal: float | None = None
+    measured: float | None = None
+    more_is_better: bool = False
+    unit: str = ""
+    why: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Beyond: at least the goal. Pass: at least the must. Short: neither."""
+        if self.measured is None:
+            return Verdict.MISSING
+        if self.must is None or self.goal is None:
+            return Verdict.SHOWN
+        sign = -1 if self.more_is_better else 1
+        if sign * self.measured <= sign * self.goal:
+            return Verdict.BEYOND
+        return Verdict.PASS if sign * self.measured <= sign * self.must else Verdict.SHORT
+
+
+def missing(id: str, what: str, why: str) -> Row:
+    """The row of what cannot be measured here."""
+    return Row(id, what, why=why)
