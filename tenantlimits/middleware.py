@@ -1,7 +1,8 @@
 """Every request passes here: who asks, is it admitted, and when is its slot free again.
 
 The middleware admits plain views before they run, and waits for the throttle of DRF's, which authenticates inside the
-view. A request that ends without anybody having asked is charged afterwards.
+view. A request that ends without anybody having asked is charged afterwards; where there is nothing left to charge, a
+denial becomes a refusal, and the same credential is next refused at the door.
 """
 
 from __future__ import annotations
@@ -17,14 +18,19 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from tenantlimits.conf import conf
+from tenantlimits.domain.decisions import Decision
 from tenantlimits.domain.errors import LimitExceeded
 from tenantlimits.gate.requests import (
     Record,
     aadmit_request,
+    aask_at_door,
     admit_console,
     admit_request,
+    ask_at_door,
     charge_afterwards,
     is_exempt,
+    is_spent,
+    note_failure,
     open_record,
     record_of,
 )
@@ -33,6 +39,7 @@ from tenantlimits.responses import add_fields, refusal
 from tenantlimits.tenancy import enter, leave
 
 _closing: set[asyncio.Task[None]] = set()
+_DENIED = (401, 403)
 
 
 class TenantLimitsMiddleware:
@@ -60,9 +67,7 @@ class TenantLimitsMiddleware:
         token = enter(record)
         try:
             response = cast(HttpResponseBase, self.get_response(request))
-            if _is_owed(request, record):
-                charge_afterwards(request, record)
-            return _finished(record, response)
+            return _finished(record, _charged(request, record, response))
         except BaseException:
             record.close()
             raise
@@ -75,7 +80,7 @@ class TenantLimitsMiddleware:
         try:
             response = cast(HttpResponseBase, await self.get_response(request))
             if record.decision is None and not record.exempt:
-                await sync_to_async(_charge_what_is_owed)(request, record)
+                response = await sync_to_async(_charged)(request, record, response)
             return _finished(record, response)
         except BaseException:
             await _close_behind_the_view(record)
@@ -86,31 +91,34 @@ class TenantLimitsMiddleware:
     def _process_view(self, request: HttpRequest, view: View, args: Any, kwargs: Any) -> HttpResponseBase | None:
         record, operation = record_of(request), operation_of(view, request)
         record.exempt = operation.exempt or is_exempt(request)
-        if record.exempt or _is_left_to_drf(view):
+        if record.exempt:
             return None
         if is_console(view):
-            decision = admit_console(request, record)
-        else:
-            decision = admit_request(request, record, lane=operation.lane_name, cost=operation.units(request))
-        return refusal(decision, request) if decision.refused else None
+            return _refusal(admit_console(request, record), request)
+        if is_drf(view):
+            return _refusal(ask_at_door(request, record), request)
+        decision = admit_request(request, record, lane=operation.lane_name, cost=operation.units(request))
+        return _refusal(decision, request)
 
     async def _aprocess_view(self, request: HttpRequest, view: View, args: Any, kwargs: Any) -> HttpResponseBase | None:
         record, operation = record_of(request), operation_of(view, request)
         if not operation.exempt and is_console(view):
             return await sync_to_async(self._process_view)(request, view, args, kwargs)
         record.exempt = operation.exempt or await _ais_exempt(request)
-        if record.exempt or _is_left_to_drf(view):
+        if record.exempt:
             return None
+        if is_drf(view):
+            return _refusal(await aask_at_door(request, record), request)
         decision = await aadmit_request(request, record, lane=operation.lane_name, cost=operation.units(request))
-        return refusal(decision, request) if decision.refused else None
+        return _refusal(decision, request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponseBase | None:
         """A refusal inside a view, by `hold`, is answered as a refusal of the request."""
         return refusal(error.decision, request) if isinstance(error, LimitExceeded) else None
 
 
-def _is_left_to_drf(view: View) -> bool:
-    return is_drf(view) and not is_console(view)
+def _refusal(decision: Decision | None, request: HttpRequest) -> HttpResponseBase | None:
+    return refusal(decision, request) if decision is not None and decision.refused else None
 
 
 async def _ais_exempt(request: HttpRequest) -> bool:
@@ -123,9 +131,19 @@ def _is_owed(request: HttpRequest, record: Record) -> bool:
     return record.decision is None and not record.exempt and not is_exempt(request)
 
 
-def _charge_what_is_owed(request: HttpRequest, record: Record) -> None:
-    if _is_owed(request, record):
-        charge_afterwards(request, record)
+def _charged(request: HttpRequest, record: Record, response: HttpResponseBase) -> HttpResponseBase:
+    """The answer to a request that may be owed: where nothing is left to charge, a denial becomes our refusal."""
+    if not _is_owed(request, record):
+        return response
+    decision = charge_afterwards(request, record)
+    if response.status_code not in _DENIED:
+        return response
+    note_failure(request, record)
+    if not is_spent(decision):
+        return response
+    refused = refusal(decision, request)
+    refused._resource_closers.extend(response._resource_closers)  # type: ignore[attr-defined] # where Django keeps them
+    return refused
 
 
 def _finished(record: Record, response: HttpResponseBase) -> HttpResponseBase:

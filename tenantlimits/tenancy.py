@@ -128,7 +128,7 @@ def address(request: HttpRequest) -> str:
         forwarded = [part.strip() for part in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if part.strip()]
         seen = forwarded[-conf.TRUSTED_PROXIES] if len(forwarded) >= conf.TRUSTED_PROXIES else seen
     try:
-        ip = ipaddress.ip_address(seen)
+        ip = ipaddress.ip_address(_without_port(seen))
     except ValueError:
         return seen[:MAX_TENANT_LENGTH]
     if isinstance(ip, ipaddress.IPv6Address):
@@ -136,6 +136,13 @@ def address(request: HttpRequest) -> str:
             return str(ip.ipv4_mapped)
         return str(ipaddress.IPv6Network((ip, IPV6_PREFIX), strict=False))
     return str(ip)
+
+
+def _without_port(seen: str) -> str:
+    """Some proxies write a port, which is another one for each connection: 192.0.2.1:4711, [2001:db8::1]:4711."""
+    if seen.startswith("["):
+        return seen[1:].partition("]")[0]
+    return seen.partition(":")[0] if seen.count(":") == 1 else seen
 
 
 class _TenantAtCreation:

@@ -16,6 +16,7 @@ from tenantlimits.engine.base import LEASE_BYTES
 from tenantlimits.engine.keys import Identity
 from tenantlimits.gate.admissions import Admission
 from tenantlimits.gate.deciding import CONSOLE_LANE, Ask, Outcome, admitting, adrive, console_plan, drive
+from tenantlimits.gate.door import door
 from tenantlimits.gate.store import stores
 from tenantlimits.tenancy import Scope, address, identify
 
@@ -26,10 +27,11 @@ _ATTRIBUTE = "_tenantlimits"
 class Record(Scope):
     """What is known of one request. `decision` is None until it was asked; `exempt` requests never are.
 
-    `lane` is the lane in which it was asked.
+    `lane` is the lane in which it was asked. `at_door` was decided on its address, for its credential is known to fail.
     """
 
     decision: Decision | None = None
+    at_door: Decision | None = None
     lane: str = ""
     exempt: bool = False
     is_console: bool = False
@@ -113,17 +115,58 @@ def admit_console(request: HttpRequest, record: Record) -> Decision:
     return _noted(record, ask, drive(admitting(ask), stores.engine))
 
 
-def charge_afterwards(request: HttpRequest, record: Record) -> None:
+def ask_at_door(request: HttpRequest, record: Record) -> Decision | None:
+    """The refusal of a caller whose credential is known to fail and whose address is spent; None for all others.
+
+    Where the address has room, the caller has paid as the stranger it is, and is let in: it may have become valid.
+    """
+    if not door.knows(request):
+        return None
+    ask = _ask_of_stranger(request)
+    return _noted_at_door(record, ask, drive(admitting(ask), stores.engine))
+
+
+async def aask_at_door(request: HttpRequest, record: Record) -> Decision | None:
+    """`ask_at_door` from an event loop."""
+    if not door.knows(request):
+        return None
+    ask = _ask_of_stranger(request)
+    return _noted_at_door(record, ask, await adrive(admitting(ask), stores.engine))
+
+
+def charge_afterwards(request: HttpRequest, record: Record) -> Decision:
     """Charge a request that has ended without being asked: to its tenant where it is known, else to its address."""
-    identified(request, record)
+    identity = identified(request, record)
+    if record.at_door is not None and not identity.tenant:
+        record.decision, record.lane = record.at_door, conf.DEFAULT_LANE
+        return record.at_door
     ask = _ask(request, record, conf.DEFAULT_LANE, None)
-    _noted(record, ask, drive(admitting(ask), stores.engine))
+    return _noted(record, ask, drive(admitting(ask), stores.engine))
+
+
+def note_failure(request: HttpRequest, record: Record) -> None:
+    """A request that was charged afterwards was denied: where nobody is behind it, remember that its credential fails.
+
+    Only where its address has spent what it may, or had at the last time: until then nobody is refused at the door.
+    """
+    assert record.identity is not None, "who was charged is identified"
+    assert record.decision is not None, "who was charged was asked for"
+    was_spent = record.at_door is not None or is_spent(record.decision)
+    if was_spent and not record.identity.tenant and not _is_logged_in(request):
+        door.remember(request)
+
+
+def is_spent(decision: Decision) -> bool:
+    """Whether it was refused for having been too often; a block says nothing of how often."""
+    return decision.refused and not decision.never
 
 
 def identified(request: HttpRequest, record: Record) -> Identity:
     """Who sends the request, asked of the host's resolvers once."""
     if record.identity is None:
         record.identity = identify(request)
+        if record.at_door is not None and record.identity.tenant:
+            door.forget(request)
     return record.identity
 
 
@@ -145,12 +188,29 @@ def _ask(request: HttpRequest, record: Record, lane: str, cost: float | None, le
     )
 
 
+def _ask_of_stranger(request: HttpRequest) -> Ask:
+    lane = conf.lane(conf.DEFAULT_LANE)
+    return Ask(identity=Identity(tenant="", user=address(request)), lane=lane, cost=milli(lane.cost))
+
+
 def _console_ask(request: HttpRequest, record: Record) -> Ask:
     record.is_console = True
-    user = getattr(request, "user", None)
-    who = f"user:{user.pk}" if user is not None and user.is_authenticated else f"address:{address(request)}"
+    who = f"user:{request.user.pk}" if _is_logged_in(request) else f"address:{address(request)}"
     identity = Identity(tenant="", user=f"console:{who}")
     return Ask(identity=identity, lane=CONSOLE_LANE, cost=milli(1), plan=console_plan())
+
+
+def _is_logged_in(request: HttpRequest) -> bool:
+    user = getattr(request, "user", None)
+    return user is not None and bool(user.is_authenticated)
+
+
+def _noted_at_door(record: Record, ask: Ask, outcome: Outcome) -> Decision | None:
+    record.at_door = outcome.decision
+    if not is_spent(record.at_door):
+        return None
+    record.identity, record.decision, record.lane = ask.identity, record.at_door, ask.lane.name
+    return record.decision
 
 
 def _noted(record: Record, ask: Ask, outcome: Outcome) -> Decision:

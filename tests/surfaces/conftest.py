@@ -44,6 +44,8 @@ def site(db: None, key_prefix: str) -> Iterator[None]:
     """The site in force."""
     urls.ran.clear()
     urls.closed.clear()
+    urls.looked_up.clear()
+    urls.revoked.clear()
     with override_settings(**SITE, TENANTLIMITS=settings_of(key_prefix)):
         yield
 

@@ -367,8 +367,9 @@ def test_the_switch_is_in_force_on_the_next_request(acme: Client) -> None:
     assert (refused, acme.get("/plain/").status_code) == (429, 200)
 
 
-def test_a_store_that_is_away_follows_the_lane(tier: Tier, key_prefix: str) -> None:
+def test_a_store_that_is_away_follows_the_lane(tier: Tier, key_prefix: str, monkeypatch: Any) -> None:
     """V6, C102: allow serves, refuse answers 503, local counts in this process; nothing is a 500."""
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
     dead = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": "redis://127.0.0.1:1/0"}}
     lanes = {**LANES, "default": {"on_store_failure": "refuse"}}
     acme = Client(headers=ACME)

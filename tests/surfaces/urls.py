@@ -26,7 +26,7 @@ from django.views import View
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.decorators import action, api_view
 from rest_framework.exceptions import AuthenticationFailed
-from rest_framework.permissions import IsAuthenticated
+from rest_framework.permissions import BasePermission, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
@@ -39,6 +39,9 @@ from tenantlimits.tenancy import current_tenant
 
 ran: list[str] = []
 closed: list[str] = []
+looked_up: list[str] = []
+revoked: set[str] = set()
+"""Tokens that DRF's authentication looked up, and those that it no longer takes."""
 
 
 class Member:
@@ -51,14 +54,15 @@ class Member:
 
 
 class Token(BaseAuthentication):
-    """`Authorization: Token acme/ann`: DRF finds out inside the view who asks."""
+    """`Authorization: Token acme/ann`: DRF finds out inside the view who asks. `Token /sam` is staff, of no tenant."""
 
     def authenticate(self, request: Request) -> tuple[Member, str] | None:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme != "Token":
             return None
+        looked_up.append(token)
         tenant, _, name = token.partition("/")
-        if not name:
+        if not name or token in revoked:
             raise AuthenticationFailed("No such token.")
         return Member(tenant, name), token
 
@@ -83,7 +87,7 @@ def sign_in(get_response: Any) -> Any:
 
 def tenant_of(request: HttpRequest) -> str | None:
     """The tenant of the authenticated user; what a header says of itself is not asked."""
-    return getattr(request.user, "tenant", None)
+    return getattr(request.user, "tenant", None) or None
 
 
 def plain(request: HttpRequest) -> HttpResponse:
@@ -241,6 +245,23 @@ class Private(APIView):
         return Response({})
 
 
+class Nobody(BasePermission):
+    """Lets nobody in."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        return False
+
+
+class Denied(APIView):
+    """Denies whoever asks, before any throttle runs."""
+
+    authentication_classes = [Token]
+    permission_classes = [Nobody]
+
+    def get(self, request: Request) -> Response:
+        return Response({})
+
+
 class Dropped(APIView):
     """A view that has dropped the throttle."""
 
@@ -297,6 +318,7 @@ urlpatterns = [
     path("api/", Api.as_view()),
     path("scoped/", Scoped.as_view()),
     path("private/", Private.as_view()),
+    path("denied/", Denied.as_view()),
     path("dropped/", Dropped.as_view()),
     path("function/", function),
     path("", include(router.urls)),

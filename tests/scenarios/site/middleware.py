@@ -17,6 +17,10 @@ from rest_framework.request import Request
 
 from tenantlimits.domain.windows import QuotaState
 from tenantlimits.gate.requests import record_of
+from tests.scenarios.site.journal import under_way
+
+FAILED_LOGIN = "failed-login"
+"""What the journal calls a token that was looked up in vain."""
 
 GetResponse = Callable[[HttpRequest], Any]
 
@@ -38,7 +42,8 @@ class ByToken(BaseAuthentication):
             return None
         tenant = tenant_by_token(request._request)
         if tenant is None:
-            raise AuthenticationFailed("No such token.")
+            with under_way(FAILED_LOGIN):
+                raise AuthenticationFailed("No such token.")
         return Member(tenant), None
 
     def authenticate_header(self, request: Request) -> str:
