@@ -8,6 +8,7 @@ Settings, each by its name in TENANTLIMITS:
     E013 LANES                         E014 DEFAULT_LANE          E015 CONNECT_TIMEOUT_SECONDS
     E016 STORE_TIMEOUT_SECONDS         E017 LEASE_SECONDS         E018 POLICY_BACKSTOP_SECONDS
     E019 RESPONSES                     E020 TIME_ZONE             E021 MAX_OVERRIDE_DAYS
+    E022 REFUSAL_CACHE_SECONDS         E023 HELD_CONNECTIONS      E024 CLUSTER
 The project around them:
     E030 the middleware is missing     E031 it is there twice     E032 it stands before AuthenticationMiddleware
     E033 TenantThrottle without it     E034 USE_TZ is off         W035 CorsMiddleware stands after it
@@ -53,6 +54,8 @@ SETTING_IDS = {
     "ANONYMOUS_TIER": "E008",
     "TRUSTED_PROXIES": "E009",
     "CACHE_ALIAS": "E010",
+    "CLUSTER": "E024",
+    "HELD_CONNECTIONS": "E023",
     "STORE": "E011",
     "KEY_PREFIX": "E012",
     "LANES": "E013",
@@ -61,6 +64,7 @@ SETTING_IDS = {
     "STORE_TIMEOUT_SECONDS": "E016",
     "LEASE_SECONDS": "E017",
     "POLICY_BACKSTOP_SECONDS": "E018",
+    "REFUSAL_CACHE_SECONDS": "E022",
     "RESPONSES": "E019",
     "TIME_ZONE": "E020",
     "MAX_OVERRIDE_DAYS": "E021",
@@ -87,7 +91,7 @@ def check_names(**_kwargs: object) -> Messages:
 
 
 def check_values(**_kwargs: object) -> Messages:
-    """E002 to E021: each setting has a value that it can have."""
+    """E002 to E024: each setting has a value that it can have."""
     return [Error(error, id=f"tenantlimits.{SETTING_IDS[name]}") for name, error in _wrong_values()]
 
 

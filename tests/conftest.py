@@ -83,6 +83,14 @@ def redis_url() -> str:
     return os.environ["REDIS_URL"]
 
 
+@pytest.fixture(scope="session")
+def own_valkey() -> Iterator[str]:
+    """The URL of a server that nobody else uses, so that it may be paused, flushed and cut short of memory."""
+    url, stop = servers.start_valkey()
+    yield url
+    stop()
+
+
 @pytest.fixture
 def redis_client(redis_url: str) -> Iterator[redis.Redis]:
     """A redis-py client that answers bytes."""

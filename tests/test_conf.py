@@ -40,6 +40,8 @@ def test_what_is_not_set_has_its_default() -> None:
         "ANONYMOUS_TIER": "anonymous",
         "TRUSTED_PROXIES": 0,
         "CACHE_ALIAS": "default",
+        "CLUSTER": False,
+        "HELD_CONNECTIONS": True,
         "STORE": Store.REDIS,
         "KEY_PREFIX": "tl",
         "LANES": {"default": Lane(name="default")},
@@ -48,6 +50,7 @@ def test_what_is_not_set_has_its_default() -> None:
         "STORE_TIMEOUT_SECONDS": 0.1,
         "LEASE_SECONDS": 15,
         "POLICY_BACKSTOP_SECONDS": 60,
+        "REFUSAL_CACHE_SECONDS": 0.25,
         "RESPONSES": Responses(),
         "TIME_ZONE": ZoneInfo(django_settings.TIME_ZONE),
         "MAX_OVERRIDE_DAYS": 90,
@@ -172,7 +175,7 @@ def test_no_fields_are_sent_where_the_setting_is_none() -> None:
         assert conf.RESPONSES.headers is None
 
 
-@pytest.mark.parametrize("name", ["CLUSTER", "POOLS", "REFUSAL_CACHE_SECONDS", "TOP_TENANTS", "ALERT_THRESHOLDS"])
+@pytest.mark.parametrize("name", ["POOLS", "TOP_TENANTS", "ALERT_THRESHOLDS"])
 def test_a_setting_that_does_not_act_yet_is_unknown(name: str) -> None:
     with limits(**{name: 1}), pytest.raises(ImproperlyConfigured, match=f"'{name}'. is not a setting: take it out"):
         conf.validate()

@@ -92,6 +92,16 @@ class Conf:
         return self._get("CACHE_ALIAS", parsing.word, "default")
 
     @property
+    def CLUSTER(self) -> bool:
+        """Whether the alias's LOCATION names nodes of a Redis Cluster."""
+        return self._get("CLUSTER", parsing.flag, False)
+
+    @property
+    def HELD_CONNECTIONS(self) -> bool:
+        """Whether we hold connections of our own; else each call goes through redis-py's pool and parser."""
+        return self._get("HELD_CONNECTIONS", parsing.flag, True)
+
+    @property
     def STORE(self) -> Store:
         """Where state lives."""
         return self._get("STORE", _STORE, Store.REDIS)
@@ -130,6 +140,11 @@ class Conf:
     def POLICY_BACKSTOP_SECONDS(self) -> float:
         """After how long a policy is read again though nobody said that it changed."""
         return self._get("POLICY_BACKSTOP_SECONDS", parsing.seconds(1, 86_400), 60)
+
+    @property
+    def REFUSAL_CACHE_SECONDS(self) -> float:
+        """How long a refusal may be repeated from memory at the longest; 0 asks the store each time."""
+        return self._get("REFUSAL_CACHE_SECONDS", parsing.seconds(0, 5), 0.25)
 
     @property
     def RESPONSES(self) -> Responses:

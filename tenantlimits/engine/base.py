@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from tenantlimits.domain import counters
+from tenantlimits.domain.counters import Counter
 from tenantlimits.domain.limits import Mode
 from tenantlimits.domain.plans import Cap, Plan, Spec, Stamps, State, Subject, horizon_us
 from tenantlimits.domain.windows import Log, Quota, QuotaState
@@ -19,6 +21,8 @@ from tenantlimits.engine.keys import Identity
 R = TypeVar("R")
 
 LEASE_BYTES = 8
+PRESENCE_MS = 15_000
+"""A process that has not announced itself for so long is gone."""
 USAGE_TTL_MS = 48 * 3600 * 1000
 """Usage is kept so long for a flush that is late."""
 
@@ -215,6 +219,44 @@ class Acknowledge(Command[bool]):
     counted: Counted
 
 
+@dataclass(frozen=True, slots=True)
+class Deposit(Command[None]):
+    """Take over hours that another store has counted, each by its source: once more with more in them is the same."""
+
+    member: Member
+    hours: tuple[HourCount, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally(Command[None]):
+    """Count refusals that a process repeated from memory: `times` as many as the one that `fits` under `plan`."""
+
+    plan: Plan
+    identity: Identity
+    fits: tuple[bool, ...]
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class Announce(Command[int]):
+    """Say that this process decides by the store; answers how many have said so in the last PRESENCE_MS."""
+
+    process: bytes
+
+
+class Transport(Protocol):
+    """What takes packed commands to a store and brings their replies; an error that the store answers is a reply."""
+
+    def exchange(self, commands: Sequence[bytes]) -> list[Any]:
+        """A reply for each command; redis.RedisError where the store cannot be reached or serves nobody."""
+
+    async def aexchange(self, commands: Sequence[bytes]) -> list[Any]:
+        """The same from an event loop."""
+
+    def close(self) -> None:
+        """Close the connections that nobody is using."""
+
+
 class Engine(Protocol):
     """A store. `redis.RedisError` is its only trouble."""
 
@@ -228,7 +270,8 @@ class Engine(Protocol):
 def witnesses(plan: Plan, answer: Answer) -> dict[bytes, float]:
     """What an admitted operation was charged in, by state id, so that settling finds just that.
 
-    A number by kind: the end of a calendar quota's period, the instant of a log's entry, 1 for a bucket.
+    A number by kind: the end of a calendar quota's period, the instant of a log's entry, the start of a sliding
+    counter's window, 1 for a bucket.
     """
     return {
         term.id: _witness(term.spec, state, answer.now_us)
@@ -240,6 +283,8 @@ def witnesses(plan: Plan, answer: Answer) -> dict[bytes, float]:
 def _witness(spec: Spec, state: State, now_us: float) -> float:
     if isinstance(spec, Quota) and isinstance(state, QuotaState):
         return state.end_us
+    if isinstance(spec, Counter):
+        return counters.start_us(spec, now_us)
     return now_us if isinstance(spec, Log) else 1.0
 
 

@@ -7,94 +7,81 @@ has closed it; it never crosses a fork; nothing is ever sent twice (a charge who
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
 
 import redis
-import redis.asyncio
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from tenantlimits.engine import resp
-from tenantlimits.engine.resp import Reply
+from tenantlimits.engine.breaker import Breaker, Unwatched, Watch, is_away, named, raise_if_away, raise_if_error
+from tenantlimits.engine.dialling import Dial
+from tenantlimits.engine.loops import LoopConnections
+from tenantlimits.engine.resp import Reply, bulk, command
 
 IDLE_SECONDS = 10.0
 """Servers and proxies close connections that idle: one that was not used for so long is looked at before it is used."""
+PING = command([bulk("PING")])
 _CHUNK = 65536
 
 
 class Connections:
-    """Held connections to one server, for threads and event loops. `pool` says how to connect.
+    """Held connections to one server, for threads and event loops, behind a breaker. `dial` says how to connect.
 
-    `connect_seconds` and `answer_seconds` bound what an unreachable or stopped server may cost a caller.
+    `recover`, else a PING that is answered, tells whether a server that failed may be asked again: it raises what is
+    wrong with it, in bounded time.
     """
 
-    def __init__(self, pool: redis.ConnectionPool, *, connect_seconds: float, answer_seconds: float) -> None:
-        self._options = {
-            **pool.connection_kwargs,
-            "socket_connect_timeout": connect_seconds,
-            "socket_timeout": answer_seconds,
-            "decode_responses": False,
-            "protocol": 2,
-            "health_check_interval": 0,
-        }
-        for option in ("retry", "retry_on_error", "retry_on_timeout", "connection_pool", "maint_notifications_config"):
-            self._options.pop(option, None)
-        self._class = pool.connection_class
-        self._answer_seconds = answer_seconds
+    def __init__(
+        self, dial: Dial, *, recover: Callable[[Connections], None] | None = None, watch: Watch | None = None
+    ) -> None:
+        self._dial = dial
+        self._recover = recover or (lambda one: one.ask_once(PING))
+        self.breaker = Breaker(lambda: self._recover(self), watch or Unwatched())
         self._free: deque[tuple[Any, float]] = deque()
-        self._keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Keeper] = WeakKeyDictionary()
+        self._loops = LoopConnections(dial)
         self._pid = os.getpid()
 
     def exchange(self, commands: Sequence[bytes]) -> list[Reply]:
-        """Send packed commands at once and read a reply for each; an error reply is returned, not raised."""
+        """Send packed commands at once and read a reply for each; an error reply is returned, not raised.
+
+        Raised is what the next caller would meet, too: redis.RedisError of the connection, or of a server that is
+        read-only, full or down.
+        """
         if not commands:
             return []
-        connection = self._take()
-        replies: list[Reply] = []
-        rest = b""
+        if self.breaker.outage is not None:
+            self.breaker.check()
         try:
-            socket = connection._sock
-            socket.sendall(b"".join(commands))
-            while len(replies) < len(commands):
-                received = socket.recv(_CHUNK) or _ended()
-                rest = resp.read(rest + received, replies, len(commands))
+            connection, is_new = self._take()
+        except redis.RedisError as error:
+            self._failed(error)
+            raise
+        try:
+            replies = _converse(connection._sock, commands, self._dial.answer_seconds)
         except OSError as error:
             connection.disconnect()
-            raise _named(error) from error
-        except BaseException:
+            raise self._failed(named(error, is_new=is_new)) from error
+        except BaseException as error:
             connection.disconnect()
+            self._failed(error)
             raise
         self._free.append((connection, time.monotonic()))
         return replies
 
     async def aexchange(self, commands: Sequence[bytes]) -> list[Reply]:
-        """The same from an event loop; a cancelled call gives up its connection."""
+        """The same from an event loop. What a cancelled call has sent may be carried out all the same."""
         if not commands:
             return []
-        free = await self._afree()
-        connection = await self._atake(free)
-        replies: list[Reply] = []
-        rest = b""
+        if self.breaker.outage is not None:
+            self.breaker.check()
         try:
-            async with asyncio.timeout(self._answer_seconds):
-                connection._writer.write(b"".join(commands))
-                await connection._writer.drain()
-                while len(replies) < len(commands):
-                    received = await connection._reader.read(_CHUNK) or _ended()
-                    rest = resp.read(rest + received, replies, len(commands))
-        except OSError as error:
-            await connection.disconnect(nowait=True)
-            raise _named(error) from error
-        except BaseException:
-            await connection.disconnect(nowait=True)
+            replies = await self._loops.exchange(commands)
+        except redis.RedisError as error:
+            self._failed(error)
             raise
-        free.append(connection)
         return replies
 
     def close(self) -> None:
@@ -102,61 +89,64 @@ class Connections:
         while self._free:
             self._free.pop()[0].disconnect()
 
-    def _take(self) -> Any:
+    def _failed(self, error: BaseException) -> BaseException:
+        """Open the breaker where others would fail, too. In any case the free connections lead to the same server."""
+        if isinstance(error, redis.RedisError):
+            self.close()
+            self._loops.renew()
+            if is_away(error):
+                self.breaker.open(error)
+        return error
+
+    def ask_once(self, packed: bytes) -> Reply:
+        """The reply to one command over a new connection, whatever the breaker says; redis.RedisError where it is one.
+
+        The connection is kept where it is answered.
+        """
+        connection = self._dial.connect()
+        try:
+            replies = _converse(connection._sock, [packed], self._dial.answer_seconds)
+            raise_if_error(replies)
+        except OSError as error:
+            connection.disconnect()
+            raise named(error, is_new=True) from error
+        except BaseException:
+            connection.disconnect()
+            raise
+        self._free.append((connection, time.monotonic()))
+        return replies[0]
+
+    def _take(self) -> tuple[Any, bool]:
+        """A connection, and whether it is new."""
         if self._pid != os.getpid():
             # A forked child must not talk over its parent's sockets, nor close the conversation that runs on them.
-            self._free, self._keepers, self._pid = deque(), WeakKeyDictionary(), os.getpid()
+            self._free, self._pid = deque(), os.getpid()
+            self._loops = LoopConnections(self._dial)
         while True:
             try:
                 connection, used_at = self._free.pop()
             except IndexError:
-                connection = self._class(**self._options, retry=Retry(NoBackoff(), 0))
-                connection.connect()
-                connection._sock.settimeout(self._answer_seconds)  # redis-py 5.0.0 forgets it on a Unix socket
-                return connection
+                return self._dial.connect(), True
             if time.monotonic() - used_at < IDLE_SECONDS or _is_quiet(connection):
-                return connection
+                return connection, False
             connection.disconnect()
 
-    async def _afree(self) -> deque[Any]:
-        """The free connections of the running loop."""
-        loop = asyncio.get_running_loop()
-        kept = self._keepers.get(loop)
-        if kept is None:
-            generator = _kept()
-            kept = self._keepers[loop] = (await anext(generator), generator)
-        return kept[0]
 
-    async def _atake(self, free: deque[Any]) -> Any:
-        while free:
-            connection = free.pop()
-            if not connection._reader.at_eof():
-                return connection
-            await connection.disconnect(nowait=True)
-        options = {name: value for name, value in self._options.items() if name != "parser_class"}
-        connection = _ASYNC_CLASSES[self._class](**options, retry=redis.asyncio.retry.Retry(NoBackoff(), 0))
-        await connection.connect()
-        return connection
-
-
-_ASYNC_CLASSES = {
-    redis.Connection: redis.asyncio.Connection,
-    redis.SSLConnection: redis.asyncio.SSLConnection,
-    redis.UnixDomainSocketConnection: redis.asyncio.UnixDomainSocketConnection,
-}
-
-
-_Keeper = tuple[deque[Any], AsyncGenerator[deque[Any], None]]
-
-
-async def _kept() -> AsyncGenerator[deque[Any], None]:
-    """Free connections of one loop. A loop that ends closes its generators (asyncio.run and asgiref see to that)."""
-    free: deque[Any] = deque()
-    try:
-        yield free
-    finally:
-        while free:
-            await free.pop().disconnect()
+def _converse(socket: Any, commands: Sequence[bytes], answer_seconds: float) -> list[Reply]:
+    """Send, and read a reply for each command."""
+    replies: list[Reply] = []
+    wanted = len(commands)
+    socket.sendall(b"".join(commands) if wanted > 1 else commands[0])
+    rest = resp.read(socket.recv(_CHUNK) or _ended(), replies, wanted)
+    if len(replies) < wanted:
+        # The socket's own timeout is for each piece; a server that drips would never meet it.
+        until = time.monotonic() + answer_seconds
+        while len(replies) < wanted:
+            rest = resp.read(rest + (socket.recv(_CHUNK) or _ended()), replies, wanted)
+            if len(replies) < wanted and time.monotonic() > until:
+                raise TimeoutError
+    raise_if_away(replies)
+    return replies
 
 
 def _is_quiet(connection: Any) -> bool:
@@ -168,11 +158,4 @@ def _is_quiet(connection: Any) -> bool:
 
 
 def _ended() -> NoReturn:
-    raise redis.ConnectionError("The server closed the connection.")
-
-
-def _named(error: OSError) -> redis.RedisError:
-    """Trouble with a socket by redis-py's name for it."""
-    if isinstance(error, TimeoutError):
-        return redis.TimeoutError("The server did not answer in time.")
-    return redis.ConnectionError(f"The connection to the server broke: {error}.")
+    raise ConnectionResetError("the server closed it")

@@ -73,6 +73,16 @@ def pending_key(prefix: str, shard: int) -> str:
     return f"{tag(prefix, shard)}:pending"
 
 
+def processes_key(prefix: str) -> str:
+    """The processes that decide by this store."""
+    return f"{tag(prefix, 0)}:processes"
+
+
+def probe_key(prefix: str, shard: int = 0) -> str:
+    """What is written to learn whether a server takes writes."""
+    return f"{tag(prefix, shard)}:probe"
+
+
 def member_keys(prefix: str, shard: int, member: str) -> Keys:
     """The keys of a tenant alone. "" is the shard's anonymous tenant."""
     start = tag(prefix, shard)

@@ -18,9 +18,11 @@ from tenantlimits.domain.periods import US
 from tenantlimits.domain.plans import Cap, Plan, Stamps, State, Subject, Term, lane_tag
 from tenantlimits.domain.states import Kept
 from tenantlimits.engine.base import (
+    PRESENCE_MS,
     USAGE_TTL_MS,
     Acknowledge,
     Admit,
+    Announce,
     Answer,
     Begin,
     Begun,
@@ -28,6 +30,7 @@ from tenantlimits.engine.base import (
     Collect,
     Command,
     Counted,
+    Deposit,
     HourCount,
     LaneCount,
     Lease,
@@ -40,6 +43,7 @@ from tenantlimits.engine.base import (
     Renew,
     Settle,
     Status,
+    Tally,
     ttl_ms,
 )
 from tenantlimits.engine.keys import SHARDS, Identity, Keys, keys_of, member_keys
@@ -62,6 +66,7 @@ class _Usage:
     """Counted hours of one tenant; the running one is last."""
 
     hours: dict[int, HourCount] = field(default_factory=dict)
+    deposits: dict[tuple[int, str], HourCount] = field(default_factory=dict)
     running: int | None = None
     flushed: bool = False
 
@@ -76,6 +81,7 @@ class MemoryEngine:
         self._subjects: dict[str, _Subject] = {}
         self._usage: dict[Member, _Usage] = {}
         self._shards: dict[int, bytes] = {}
+        self._processes: dict[bytes, float] = {}
         self._calls = 0
         self._now_us = 0.0
 
@@ -100,7 +106,11 @@ class MemoryEngine:
         now_us = self._now_us
         self._subjects = {key: one for key, one in self._subjects.items() if one.expires_us > now_us}
         oldest = now_us / US - USAGE_TTL_MS / 1000
-        self._usage = {member: one for member, one in self._usage.items() if (one.running or 0) > oldest}
+        self._usage = {
+            member: one
+            for member, one in self._usage.items()
+            if max([one.running or 0, *(start for start, _ in one.deposits)]) > oldest
+        }
 
     # Decisions
 
@@ -272,14 +282,7 @@ class MemoryEngine:
         allowed = answer.status is Status.ALLOWED
         in_flight = max((state for state in answer.states if isinstance(state, int)), default=0)
         count = LaneCount(allowed=int(allowed), refused=int(not allowed), peak=in_flight, cost=cost if allowed else 0)
-        missed = {
-            (lane_tag(plan.lane), term.id): RefusalCount(
-                refused=int(term.mode is Mode.ENFORCE), observed=int(term.mode is Mode.OBSERVE)
-            )
-            for term, fits in zip(plan.asked, answer.fits, strict=True)
-            if not fits and term.mode is not Mode.OFF
-        }
-        self._add(plan, keys, answer.now_us, count, missed)
+        self._add(plan, keys, answer.now_us, count, _missed(plan, answer.fits, 1))
 
     def _add(
         self, plan: Plan, keys: Keys, now_us: float, count: LaneCount, missed: dict[tuple[bytes, bytes], RefusalCount]
@@ -314,26 +317,56 @@ class MemoryEngine:
     def _collect(self, command: Collect) -> Counted:
         usage = self._usage.get(command.member)
         if usage is None or usage.running is None:
-            return Counted(self._now_us, None, ())
+            return Counted(self._now_us, None, tuple(usage.deposits.values()) if usage else ())
         closed = tuple(hour for start, hour in usage.hours.items() if start != usage.running)
-        return Counted(self._now_us, usage.hours[usage.running], closed)
+        return Counted(self._now_us, usage.hours[usage.running], (*closed, *usage.deposits.values()))
 
     def _acknowledge(self, command: Acknowledge) -> bool:
         usage = self._usage.get(command.member)
         if usage is None:
             return True
         for hour in command.counted.closed:
-            if usage.hours.get(hour.start_s) == hour and hour.start_s != usage.running:
+            if usage.deposits.get((hour.start_s, hour.source)) == hour:
+                del usage.deposits[hour.start_s, hour.source]
+            elif usage.hours.get(hour.start_s) == hour and hour.start_s != usage.running:
                 del usage.hours[hour.start_s]
         running = usage.hours.get(usage.running) if usage.running is not None else None
-        usage.flushed = (usage.flushed or running == command.counted.running) and len(usage.hours) <= 1
+        is_known = usage.flushed or running == command.counted.running
+        usage.flushed = is_known and len(usage.hours) <= 1 and not usage.deposits
         return usage.flushed
+
+    def _deposit(self, command: Deposit) -> None:
+        usage = self._usage.setdefault(command.member, _Usage())
+        usage.deposits |= {(hour.start_s, hour.source): hour for hour in command.hours}
+        usage.flushed = False
+
+    def _tally(self, command: Tally) -> None:
+        missed = _missed(command.plan, command.fits, command.times)
+        keys = keys_of(self._prefix, command.identity)
+        self._add(command.plan, keys, self._now_us, LaneCount(refused=command.times), missed)
+
+    def _announce(self, command: Announce) -> int:
+        self._processes[command.process] = self._now_us
+        oldest = self._now_us - PRESENCE_MS * 1000
+        self._processes = {process: at for process, at in self._processes.items() if at > oldest}
+        return len(self._processes)
 
 
 def _key(keys: Keys, subject: Subject) -> str:
     key = keys.subjects[subject]
     assert key is not None, f"a plan asks a {subject.name.lower()} limit of a caller who is none"
     return key
+
+
+def _missed(plan: Plan, fits: tuple[bool, ...], times: int) -> dict[tuple[bytes, bytes], RefusalCount]:
+    """What the limits that did not fit are to be counted."""
+    return {
+        (lane_tag(plan.lane), term.id): RefusalCount(
+            refused=times * (term.mode is Mode.ENFORCE), observed=times * (term.mode is Mode.OBSERVE)
+        )
+        for term, fit in zip(plan.asked, fits, strict=True)
+        if not fit and term.mode is not Mode.OFF
+    }
 
 
 def _written(plan: Plan) -> set[Subject]:

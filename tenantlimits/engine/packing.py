@@ -9,12 +9,13 @@ from functools import lru_cache
 from typing import Any
 
 from tenantlimits.domain.buckets import Bucket, BucketState
+from tenantlimits.domain.counters import Counter, CounterState
 from tenantlimits.domain.limits import Mode
 from tenantlimits.domain.periods import US
 from tenantlimits.domain.plans import Cap, Plan, Spec, Stamps, State, Subject, Term, lane_tag
 from tenantlimits.domain.windows import Entry, Log, Quota, QuotaState
 from tenantlimits.engine import resp, scripts
-from tenantlimits.engine.base import LEASE_BYTES, Answer, HourCount, LaneCount, RefusalCount, Status, ttl_ms
+from tenantlimits.engine.base import LEASE_BYTES, Answer, Status, ttl_ms
 from tenantlimits.engine.keys import Identity, keys_of
 from tenantlimits.engine.resp import bulk
 from tenantlimits.engine.scripts import Script, Shape
@@ -103,6 +104,8 @@ class Compiled:
                     yield BucketState(next(value), now_us)
                 case Quota():
                     yield QuotaState(next(value), next(value))
+                case Counter():
+                    yield CounterState(next(value), next(value), now_us, spec.period_us)
                 case Cap():
                     yield next(value)
                 case Log():
@@ -152,7 +155,7 @@ def _key_numbers(shape: Shape) -> tuple[int, ...]:
     return (0, 1, 2, 3, *(KEY_OF[subject] for subject in shape.subjects if subject is not Subject.TENANT))
 
 
-_REPLY_FORMATS = {Bucket: "d", Quota: "dd", Log: "I", Cap: "I"}
+_REPLY_FORMATS = {Bucket: "d", Quota: "dd", Counter: "dd", Log: "I", Cap: "I"}
 
 
 def packed(plan: Plan, shape: Shape) -> bytes:
@@ -178,19 +181,9 @@ def _numbers(term: Term) -> bytes:
             return struct.pack("<ddd", burst, per_us, mode)
         case Log(amount, window_us):
             return struct.pack("<ddd", amount, window_us, mode)
+        case Counter(amount, period_us):
+            return struct.pack("<ddd", amount, period_us, mode)
         case Quota(amount, _, end_us, next_end_us):
             return struct.pack("<dddd", amount, end_us, next_end_us, mode)
         case Cap(amount):
             return struct.pack("<dd", amount, mode)
-
-
-def hour_count(block: bytes) -> HourCount:
-    """Counted usage from its bytes; see lua/usage.lua."""
-    start_s, born_ms, _, lanes = struct.unpack_from("<IIBB", block)
-    end = 10 + 22 * lanes
-    counts = {
-        tag: LaneCount(allowed, refused, peak, cost)
-        for tag, allowed, refused, peak, cost in struct.iter_unpack("<4sIIHd", block[10:end])
-    }
-    refusals = {(tag, id): RefusalCount(*counts) for tag, id, *counts in struct.iter_unpack("<4s4sII", block[end:])}
-    return HourCount(start_s, f"redis:{born_ms}", counts, refusals, block)

@@ -12,14 +12,17 @@ import redis
 from tenantlimits.domain.plans import Plan, Stamps, Subject
 from tenantlimits.engine import resp, scripts
 from tenantlimits.engine.base import (
+    PRESENCE_MS,
     USAGE_TTL_MS,
     Acknowledge,
     Admit,
+    Announce,
     Begin,
     Begun,
     Collect,
     Command,
     Counted,
+    Deposit,
     Member,
     Move,
     Peek,
@@ -28,10 +31,21 @@ from tenantlimits.engine.base import (
     Renew,
     Settle,
     Status,
+    Tally,
+    Transport,
 )
-from tenantlimits.engine.connections import Connections
-from tenantlimits.engine.keys import SHARDS, Identity, Keys, keys_of, member_keys, pending_key, stamp_key
-from tenantlimits.engine.packing import KEY_OF, NO_LEASE, STATUSES, Compiled, hour_count, packed_keys
+from tenantlimits.engine.hours import closed_hour, hour_count, hour_field, packed_hour, packed_tally
+from tenantlimits.engine.keys import (
+    SHARDS,
+    Identity,
+    Keys,
+    keys_of,
+    member_keys,
+    pending_key,
+    processes_key,
+    stamp_key,
+)
+from tenantlimits.engine.packing import KEY_OF, NO_LEASE, STATUSES, Compiled, packed_keys
 from tenantlimits.engine.resp import Reply, bulk
 from tenantlimits.engine.scripts import Script
 
@@ -48,15 +62,14 @@ Call = tuple[Sequence[bytes], Callable[[list[Reply]], Any], Script | None]
 class RedisEngine:
     """A store that all processes share. `clock`, for tests and simulations, replaces the server's (us)."""
 
-    def __init__(
-        self, connections: Connections, *, prefix: str = "tl", clock: Callable[[], float] | None = None
-    ) -> None:
+    def __init__(self, connections: Transport, *, prefix: str = "tl", clock: Callable[[], float] | None = None) -> None:
         self._connections, self._prefix, self._clock = connections, prefix, clock
         self._release_script = self._whole("release")
         self._calls: dict[type, Callable[[Any], Call]] = {
             Admit: self._admit, Peek: self._peek, Settle: self._settle, Release: self._release, Renew: self._renew,
             Begin: self._begin, Move: self._move,
             Pending: self._pending, Collect: self._collect, Acknowledge: self._acknowledge,
+            Deposit: self._deposit, Tally: self._tally, Announce: self._announce,
         }  # fmt: skip
 
     def call(self, command: Command[Any]) -> Call:
@@ -180,8 +193,27 @@ class RedisEngine:
         running = command.counted.running
         arguments: list[Any] = [command.member.tenant, running.token if running else b""]
         for hour in command.counted.closed:
-            arguments += [hour.start_s, hour.token]
+            arguments += [hour_field(hour), hour.token]
         return self._eval("acknowledge", [([keys.tenant, keys.closed, keys.pending], arguments)], _is_positive)
+
+    def _deposit(self, command: Deposit) -> Call:
+        keys = member_keys(self._prefix, command.member.shard, command.member.tenant)
+        arguments: list[Any] = [command.member.tenant]
+        for hour in command.hours:
+            arguments += [hour_field(hour), packed_hour(hour)]
+        return self._eval("deposit", [([keys.closed, keys.pending], arguments)], _nothing)
+
+    def _tally(self, command: Tally) -> Call:
+        script, names = scripts.tally(caller_clock=self._clock is not None), self._names(command.identity)
+        return (
+            [self._packed(script, [names[number] for number in range(4)], [*map(bulk, packed_tally(command))])],
+            _nothing,
+            script,
+        )
+
+    def _announce(self, command: Announce) -> Call:
+        key, read = processes_key(self._prefix), _number
+        return self._eval("announce", [([key], [command.process, PRESENCE_MS])], read)
 
     # Calls
 
@@ -261,6 +293,10 @@ def _nothing(_: list[Reply]) -> None:
     return None
 
 
+def _number(replies: list[Reply]) -> int:
+    return int(replies[0])
+
+
 def _is_positive(replies: list[Reply]) -> bool:
     return bool(replies[0])
 
@@ -280,5 +316,5 @@ def _members(replies: list[Reply]) -> tuple[Member, ...]:
 
 def _counted(replies: list[Reply]) -> Counted:
     now, running, *closed = replies[0]
-    hours = tuple(hour_count(block) for block in closed[1::2])
+    hours = tuple(map(closed_hour, closed[::2], closed[1::2]))
     return Counted(struct.unpack("<d", now)[0], hour_count(running) if running else None, hours)

@@ -31,10 +31,14 @@ HEADER = {
 }  # fmt: skip
 HEADER_BYTES = 16 + 4 * 8 + 4 + 8 + 8
 
-SNIPPETS = {"Bucket": "token_bucket", "Quota": "calendar_quota", "Log": "sliding_log", "Cap": "concurrency"}
+SNIPPETS = {
+    "Bucket": "token_bucket", "Quota": "calendar_quota", "Counter": "sliding_counter", "Log": "sliding_log",
+    "Cap": "concurrency",
+}  # fmt: skip
 NUMBERS = {
     "Bucket": ("burst", "per_us", "mode"),
     "Quota": ("amount", "ends", "next_end", "mode"),
+    "Counter": ("amount", "period", "mode"),
     "Log": ("amount", "window", "mode"),
     "Cap": ("amount", "mode"),
 }
@@ -44,6 +48,9 @@ TIMELESS = ("move", "release")
 """Scripts that need no clock, and so do not ask for it."""
 GROUP = 8
 """So many limits are read from the policy at once: one unpack is cheaper than eight, but Lua has only 200 locals."""
+
+PACKED = 64
+"""So many values are packed at once: Lua has 250 registers, for locals and arguments together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +73,18 @@ class TermShape:
 
     @property
     def has_tail(self) -> bool:
-        """Whether the term keeps a list, and not two numbers."""
+        """Whether the term keeps a list, and not only numbers."""
         return self.spec in ("Log", "Cap")
+
+    @property
+    def letters(self) -> str:
+        """Its fixed fields in the state, each a double, by the letters of their names; of a list, only its length."""
+        return "" if self.has_tail else "abcd" if self.spec == "Counter" else "ab"
 
     @property
     def fixed_bytes(self) -> int:
         """The length of its fixed fields in the state."""
-        return 4 if self.has_tail else 16
+        return 8 * len(self.letters) or 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +150,7 @@ def _head(caller_clock: bool) -> str:
 
 @cache
 def whole(name: str, *, caller_clock: bool) -> Script:
-    """A script that needs no plan: begin, move, release, renew, collect, acknowledge."""
+    """A script that needs no plan, by its name."""
     head = _source("prelude") if name in TIMELESS else _head(caller_clock)
     return _script(head, _source("layout"), _source(name))
 
@@ -151,7 +163,8 @@ def admit(shape: Shape, *, caller_clock: bool) -> Script:
               of every other asked subject
     ARGV      bytes: cost d in milli-units, lease c8, policy (`engine.packing.packed`)
     reply     bytes: status B, now d in us, mask d of the asked limits that did not fit, then for each asked limit a
-              bucket's used d, a quota's used d and end d, a log's or a cap's number I, then the entries of the logs
+              bucket's used d, a quota's used d and end d, a counter's used d and before d, a log's or a cap's number I,
+              then the entries of the logs
     cost      O(number of limits); one round trip; a refusal changes no limit's state, only usage
     """
     return _script(_head(caller_clock), *_Composer(shape).decision(writes=True))
@@ -173,6 +186,13 @@ def settle(shape: Shape, *, caller_clock: bool) -> Script:
     cost      O(number of limits); one round trip
     """
     return _script(_head(caller_clock), *_Composer(shape).settling())
+
+
+@cache
+def tally(*, caller_clock: bool) -> Script:
+    """Counts repeated refusals; see lua/tally.lua, around what counts every other operation."""
+    parts = (_source(name) for name in ("layout", "tally", "usage", "counted"))
+    return _script(_head(caller_clock), *parts)
 
 
 class _Composer:
@@ -273,7 +293,7 @@ class _Composer:
             j = int(subject)
             changed = f"({recorded}) or moved{j}"
             if subject is Subject.TENANT and self.shape.counts_usage:
-                yield f"local allowed_now, refused_now, cost_now = {counted}\n{_source('usage')}"
+                yield f"local times, allowed_now, refused_now, cost_now = 1, {counted}\n{_source('usage')}"
                 yield f"local anew\nif {changed} then anew = {self._packed(subject, USAGE)}\nelse"
                 yield f"anew = {_packed({'sub(kept0, 1, (after0 or end0) - 1)': 'c0'} | USAGE)}\nend"
                 yield "call('SET', KEYS[2], anew, 'PX', ttl0)"
@@ -292,7 +312,7 @@ class _Composer:
         for i, term in self.shape.asked:
             values += [f"n{i}"] if term.has_tail else [f"a{i}"]
             formats += "I" if term.has_tail else "d"
-            if term.spec == "Quota":
+            if term.spec in ("Quota", "Counter"):
                 values.append(f"b{i}")
                 formats += "d"
             if term.spec == "Log":
@@ -336,7 +356,7 @@ def _fields(terms: Iterable[tuple[int, TermShape]]) -> dict[str, str]:
         if not term.asked:
             fields[f"rest{i}"] = f"c{sum(term.fixed_bytes for _, term in run)}"
         else:
-            fields |= {f"n{i}": "I"} if term.has_tail else {f"a{i}": "d", f"b{i}": "d"}
+            fields |= {f"{letter}{i}": "d" for letter in term.letters} or {f"n{i}": "I"}
     return fields
 
 
@@ -354,7 +374,10 @@ def _tail(j: int, run: list[tuple[int, TermShape]]) -> Iterator[str]:
 
 
 def _packed(fields: dict[str, str]) -> str:
-    return f"pack('<{_format(fields)}', {', '.join(fields)})"
+    """One pack; several only for a state that is so long that one call would need more registers than Lua has."""
+    pairs = list(fields.items())
+    parts = [dict(pairs[at : at + PACKED]) for at in range(0, len(pairs), PACKED)]
+    return " .. ".join(f"pack('<{_format(part)}', {', '.join(part)})" for part in parts)
 
 
 def _format(fields: dict[str, str]) -> str:

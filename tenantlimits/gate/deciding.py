@@ -7,27 +7,31 @@ steps one after another in a thread, `adrive` awaits them.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import redis
 from asgiref.sync import sync_to_async
+from django.db import Error
 
 from tenantlimits.conf import conf
 from tenantlimits.domain.decisions import Decision
 from tenantlimits.domain.lanes import Lane, OnStoreFailure
-from tenantlimits.domain.limits import ALL_LANE, UNLIMITED, Counts, Guarantee, Kind, Layer, Limit, LimitInForce
+from tenantlimits.domain.limits import ALL_LANE, Counts, Guarantee, Kind, Layer, Limit, LimitInForce
+from tenantlimits.domain.local import local_plan
 from tenantlimits.domain.periods import from_us
 from tenantlimits.domain.plans import Plan, Subject, terms
 from tenantlimits.engine.base import Admit, Answer, Begin, Begun, Command, Engine, Peek, Status
 from tenantlimits.engine.keys import Identity
 from tenantlimits.gate.leases import hold_times
-from tenantlimits.gate.policies import load_and_keep, policies
-from tenantlimits.gate.reporting import OnceAMinute
+from tenantlimits.gate.policies import load_and_keep, policies, sees_uncommitted_changes
+from tenantlimits.gate.refusals import Question, question
 from tenantlimits.gate.store import now_us, stores
+from tenantlimits.policy.flushed import flushed_use
 from tenantlimits.policy.loading import Policy, asked_lanes
 
 logger = logging.getLogger(__name__)
@@ -50,7 +54,8 @@ class _Load:
         return load_and_keep(self.identity, self.begun, self.now_us, self.first_tier)
 
 
-Step = Command[Any] | _Load
+Step = Command[Any] | Callable[[], Any]
+"""A command for the store, or a look into the database."""
 Steps = Generator[Step, Any, T]
 
 
@@ -112,7 +117,12 @@ class Ask:
         """Ask and record."""
         return Admit(plan=plan, identity=self.identity, cost=self.cost, lease=self.lease if plan.has_cap else None)
 
-    def question(self, plan: Plan) -> Peek:
+    @property
+    def question(self) -> Question:
+        """What is asked, but for its cost."""
+        return question(self.identity, self.lane.name, inside=self.inside)
+
+    def peek(self, plan: Plan) -> Peek:
         """Ask only."""
         return Peek(plan=plan, identity=self.identity, cost=self.cost)
 
@@ -130,17 +140,31 @@ def admitting(ask: Ask) -> Steps[Outcome]:
     """Ask and record. Never raises redis.RedisError: the lane says what happens without a store."""
     if not ask.identity.tenant and conf.ANONYMOUS_TIER is None and ask.plan is None:
         return Outcome(_blank(ask, allowed=False), None, None)
+    repeated = _repeated(ask)
+    if repeated is not None:
+        return Outcome(repeated, None, None)
+    asked_at = time.monotonic()
     try:
         answer, plan = yield from _decided(ask, ask.command)
     except redis.RedisError as error:
-        _report(error, ask.lane)
+        stores.health.note(error, ask.lane)
         return (yield from _without_store(ask))
-    return Outcome(_decision(ask, plan, answer), answer, stores.engine)
+    decision = _decision(ask, plan, answer)
+    if decision.refused and ask.plan is None and stores.repeats_refusals:
+        stores.refusals.keep(ask.question, ask.identity, decision, asked_at)
+    return Outcome(decision, answer, stores.engine)
+
+
+def _repeated(ask: Ask) -> Decision | None:
+    """The refusal that the store gave to the same question just now, where the store may still be of that opinion."""
+    if not stores.refusals or ask.plan is not None or sees_uncommitted_changes():
+        return None
+    return stores.refusals.find(ask.question, ask.cost)
 
 
 def peeking(ask: Ask) -> Steps[Outcome]:
     """The decision that would be made now; redis.RedisError where the store cannot say."""
-    answer, plan = yield from _decided(ask, ask.question)
+    answer, plan = yield from _decided(ask, ask.peek)
     return Outcome(_decision(ask, plan, answer), answer, stores.engine)
 
 
@@ -201,15 +225,31 @@ def _without_store(ask: Ask) -> Steps[Outcome]:
     if ask.lane.on_store_failure is not OnStoreFailure.LOCAL:
         allowed = ask.lane.on_store_failure is OnStoreFailure.ALLOW
         return Outcome(_blank(ask, allowed=allowed, degraded=True), None, None)
-    plan = ask.plan
-    if plan is None:
-        # By this process's clock: without the store there is no other.
-        kept = policies.latest(ask.identity, now_us())
-        policy: Policy = kept or (yield _Load(ask.identity, None, now_us(), ask.first_tier))
-        plan = ask.planned(policy)
-    plan = replace(plan, stamps=None, valid_from_us=0.0, valid_until_us=UNLIMITED)
+    plan = yield from _local_plan(ask)
     answer = stores.local.run(ask.command(plan))
     return Outcome(_decision(ask, plan, answer, degraded=True), answer, stores.local)
+
+
+def _local_plan(ask: Ask) -> Steps[Plan]:
+    """This process's part of the plan, by its own clock: without the store there is no other."""
+    if ask.plan is not None:
+        return local_plan(ask.plan, processes=stores.processes, cost=ask.cost, flushed={})
+    policy = policies.latest(ask.identity, now_us())
+    if policy is None:
+        policy = yield _Load(ask.identity, None, now_us(), ask.first_tier)
+    plan = ask.planned(policy)
+    if policy.flushed is None:
+        policy.flushed = yield partial(_flushed, plan)
+    return local_plan(plan, processes=stores.processes, cost=ask.cost, flushed=policy.flushed)
+
+
+def _flushed(plan: Plan) -> dict[bytes, float]:
+    """What the rows know; nothing where the database is away, too, which then is the host's trouble and not ours."""
+    try:
+        return flushed_use(plan)
+    except Error as error:
+        logger.warning("The use of calendar quotas cannot be read (%s): they begin anew in this process.", error)
+        return {}
 
 
 def _subjects(identity: Identity) -> frozenset[Subject]:
@@ -233,14 +273,3 @@ def console_plan() -> Plan:
 
 
 CONSOLE_LANE = Lane(name="console", on_store_failure=OnStoreFailure.ALLOW)
-
-
-_reported = OnceAMinute()
-
-
-def _report(error: redis.RedisError, lane: Lane) -> None:
-    if _reported.is_due():
-        logger.error(
-            "The store cannot be reached (%s: %s). Lane %s: %s.", type(error).__name__, error, lane.name,
-            lane.on_store_failure, extra={"lane": lane.name},
-        )  # fmt: skip

@@ -51,7 +51,7 @@ class _Policies:
 
         None also where this transaction has changed policies: it sees its own changes, and nobody else does.
         """
-        if _sees_uncommitted_changes():
+        if sees_uncommitted_changes():
             return None
         owner = _owner(identity)
         with self._lock:
@@ -62,10 +62,15 @@ class _Policies:
             return kept[0]
 
     def latest(self, identity: Identity, now_us: float) -> Policy | None:
-        """The policy kept for the tenant, however old, while its overrides hold: for when there is no store."""
+        """The policy kept for the tenant while its overrides hold: for when there is no store to say that it is stale.
+
+        None where it is older than POLICY_BACKSTOP_SECONDS: a change made meanwhile is in force after that.
+        """
         with self._lock:
             kept = self._kept.get(_owner(identity))
-        return kept[0] if kept and kept[0].valid_from_us <= now_us < kept[0].valid_until_us else None
+        if kept is None or self._is_old(kept[1]):
+            return None
+        return kept[0] if kept[0].valid_from_us <= now_us < kept[0].valid_until_us else None
 
     def _is_old(self, read_at: float) -> bool:
         return time.monotonic() - read_at > conf.POLICY_BACKSTOP_SECONDS
@@ -99,7 +104,7 @@ def load_and_keep(
     policy = load(identity.tenant, stamps=stamps, now_us=now_us, tier_at_first_sight=first_tier)
     if not policy.tier:
         _report_missing_tier(identity.tenant)
-    if not _sees_uncommitted_changes():
+    if not sees_uncommitted_changes():
         policies.keep(identity, policy)
     return policy
 
@@ -123,6 +128,7 @@ class _MoveStamps:
         self.tenants = tenants
 
     def __call__(self) -> None:
+        stores.refusals.forget()
         try:
             stores.engine.run(Move(self.tenants))
         except redis.RedisError as error:
@@ -146,7 +152,7 @@ class _FailedMoves(threading.local):
 failed_moves = _FailedMoves()
 
 
-def _sees_uncommitted_changes() -> bool:
+def sees_uncommitted_changes() -> bool:
     """Whether this transaction has changed policies itself; what it reads may yet be rolled back."""
     connection = connections[router.db_for_write(Tenant)]
     return any(isinstance(hook[1], _MoveStamps) for hook in connection.run_on_commit)

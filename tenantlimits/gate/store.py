@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
 from tenantlimits.conf import Store, conf
 from tenantlimits.engine.base import Engine
-from tenantlimits.engine.connections import Connections
 from tenantlimits.engine.memory import MemoryEngine
 from tenantlimits.engine.redis import RedisEngine
+from tenantlimits.gate.health import Health
+from tenantlimits.gate.keeper import Keeper
+from tenantlimits.gate.refusals import Refusals
+from tenantlimits.gate.transport import transport
 
 
 def now_us() -> float:
@@ -23,13 +27,19 @@ def now_us() -> float:
 
 
 class _Stores:
-    """The stores of this process."""
+    """The stores of this process, and what it knows of them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._named: Engine | None = None
         self._instead: Engine | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._named: Engine | None = None
+        self._keeper: Keeper | None = None
         self.local = MemoryEngine(clock=now_us)
+        self.refusals = Refusals()
+        self.health = Health()
 
     @property
     def engine(self) -> Engine:
@@ -37,8 +47,19 @@ class _Stores:
         engine = self._instead or self._named
         if engine is None:
             with self._lock:
-                engine = self._named = _built()
+                engine = self._named = self._named or self._built()
         return engine
+
+    @property
+    def processes(self) -> int:
+        """How many processes shared the store when it was last reached; a usual number where it never was."""
+        known = self._keeper.processes if self._keeper else None
+        return known or os.cpu_count() or 1
+
+    @property
+    def repeats_refusals(self) -> bool:
+        """Whether asking the store again would cost a round trip."""
+        return self._keeper is not None and self._instead is None
 
     def decide_by(self, engine: Engine | None) -> Engine | None:
         """Decide by another store from now on, or by the settings' again; answers what decided instead before."""
@@ -46,31 +67,32 @@ class _Stores:
         return before
 
     def rebuild(self) -> None:
-        """The settings name another store now; what was counted without one is forgotten, too."""
-        self._named, self.local = None, MemoryEngine(clock=now_us)
+        """The settings name another store now; what was counted without one is handed to the one before."""
+        self.settle()
+        self._begin()
 
+    def settle(self) -> None:
+        """Tell the store what it does not know yet: this process ends, or uses it no more."""
+        if self._keeper is not None:
+            self._keeper.stop()
 
-def _built() -> Engine:
-    if conf.STORE is Store.MEMORY:
-        return MemoryEngine(clock=now_us, prefix=conf.KEY_PREFIX)
-    from django_redis import get_redis_connection  # noqa: PLC0415 - a memory store needs no Redis installed
+    def forget(self) -> None:
+        """A forked child has none of its parent's connections, threads and counts."""
+        self._lock = threading.Lock()
+        self._begin()
 
-    try:
-        client = get_redis_connection(conf.CACHE_ALIAS)
-    except NotImplementedError as error:
-        raise ImproperlyConfigured(
-            f"CACHES[{conf.CACHE_ALIAS!r}] is not a django-redis cache: set its BACKEND to "
-            "'django_redis.cache.RedisCache', or name another alias in TENANTLIMITS['CACHE_ALIAS']."
-        ) from error
-    connections = Connections(
-        client.connection_pool,
-        connect_seconds=conf.CONNECT_TIMEOUT_SECONDS,
-        answer_seconds=conf.STORE_TIMEOUT_SECONDS,
-    )
-    return RedisEngine(connections, prefix=conf.KEY_PREFIX)
+    def _built(self) -> Engine:
+        if conf.STORE is Store.MEMORY:
+            return MemoryEngine(clock=now_us, prefix=conf.KEY_PREFIX)
+        engine = RedisEngine(transport(self.health), prefix=conf.KEY_PREFIX)
+        self._keeper = Keeper(engine, self.local, self.refusals)
+        self._keeper.start()
+        return engine
 
 
 stores = _Stores()
+os.register_at_fork(after_in_child=stores.forget)
+atexit.register(stores.settle)
 
 
 @contextmanager

@@ -32,7 +32,8 @@ class Policy:
     """Everything in force for one tenant: its tier's limits with its overrides, and how long that holds.
 
     `tier` is "" while its tier has no row: then nothing is limited, which is loud (see checks). `plan` builds what
-    the store needs for one lane, once.
+    the store needs for one lane, once. `flushed` is what the rows know of its calendar quotas, where somebody has read
+    it (see `policy.flushed`).
     """
 
     tenant: str
@@ -45,6 +46,7 @@ class Policy:
     now_us: float
     valid_from_us: float = 0.0
     valid_until_us: float = UNLIMITED
+    flushed: dict[bytes, float] | None = None
     _plans: dict[tuple[frozenset[str] | None, str, frozenset[Subject]], Plan] = field(default_factory=dict, repr=False)
 
     def plan(self, lane: str, asked_lanes: frozenset[str] | None, subjects: frozenset[Subject]) -> Plan:

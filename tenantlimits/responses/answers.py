@@ -35,11 +35,14 @@ class Answer:
 
 def answer_to(decision: Decision) -> Answer:
     """The answer to a refused decision. The first asking makes and logs it, so that every surface tells the same."""
-    # Beside the decision's cached properties: it lives as long as the decision, and two threads never share one.
+    # Beside the decision's cached properties: it lives as long as the decision, which is repeated to many while a flood
+    # lasts. Of two threads that make one at the same time, one has made it.
     kept: Answer | None = vars(decision).get(_KEPT)
     if kept is None:
-        kept = vars(decision)[_KEPT] = Answer(decision_id(decision.now_us, entropy(10)), _wait(decision))
-        _log(decision, kept)
+        made = Answer(decision_id(decision.now_us, entropy(10)), _wait(decision))
+        kept = vars(decision).setdefault(_KEPT, made)
+        if kept is made:
+            _log(decision, kept)
     return kept
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from tenantlimits import wording
@@ -43,8 +44,26 @@ def status_of(decision: Decision) -> int:
     return _STATUSES[_code(decision)]
 
 
+_KEPT = "_problems"
+_MOST_KEPT = 8
+"""Bodies of one decision: it is repeated while a flood lasts, in few languages and to few of the site's own names."""
+
+
 def problem(decision: Decision, request: HttpRequest) -> dict[str, Any]:
     """The body for a refused decision. Texts are in the active language, times in RFC 3339, durations in seconds."""
+    kept: dict[object, dict[str, Any]] = vars(decision).setdefault(_KEPT, {})
+    # Whatever makes the addresses in it another one; a host that is not allowed is asked for only where one is needed.
+    names = (request.META.get(name) for name in ("HTTP_HOST", "HTTP_X_FORWARDED_HOST", "SCRIPT_NAME"))
+    key = (get_language(), request.scheme, *names, conf.RESPONSES)
+    body = kept.get(key)
+    if body is None:
+        body = _problem(decision, request)
+        if len(kept) < _MOST_KEPT:
+            kept[key] = body
+    return dict(body)
+
+
+def _problem(decision: Decision, request: HttpRequest) -> dict[str, Any]:
     code, answer = _code(decision), answer_to(decision)
     usage_url = _usage_url(decision, request)
     body = {

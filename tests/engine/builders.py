@@ -13,7 +13,18 @@ import redis
 
 from tenantlimits.domain.decisions import Decision
 from tenantlimits.domain.lanes import milli
-from tenantlimits.domain.limits import ALL_LANE, DAY, MINUTE, Counts, Kind, Layer, Limit, LimitInForce, OverrideInForce
+from tenantlimits.domain.limits import (
+    ALL_LANE,
+    DAY,
+    MINUTE,
+    Counts,
+    Guarantee,
+    Kind,
+    Layer,
+    Limit,
+    LimitInForce,
+    OverrideInForce,
+)
 from tenantlimits.domain.periods import US, from_us, to_us
 from tenantlimits.domain.plans import SUBJECT_OF_LAYER, Plan, Stamps, Subject, terms, validity
 from tenantlimits.engine.base import (
@@ -31,7 +42,9 @@ from tenantlimits.engine.base import (
     witnesses,
 )
 from tenantlimits.engine.connections import Connections
+from tenantlimits.engine.dialling import Dial
 from tenantlimits.engine.keys import Identity
+from tenantlimits.engine.plain import PlainConnections
 from tenantlimits.engine.redis import RedisEngine
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -70,6 +83,11 @@ def log(amount: float, period: int = MINUTE, **options: Any) -> Limit:
 def quota(amount: float, period: int = DAY, **options: Any) -> Limit:
     """A calendar quota of lane reads."""
     return _limit(Kind.CALENDAR_QUOTA, amount, period, options)
+
+
+def counter(amount: float, period: int = MINUTE, **options: Any) -> Limit:
+    """A sliding counter of lane reads."""
+    return _limit(Kind.SLIDING_COUNTER, amount, period, {"guarantee": Guarantee.FUSE, **options})
 
 
 def cap(amount: float, **options: Any) -> Limit:
@@ -223,12 +241,14 @@ class Caller:
         )  # fmt: skip
 
 
-def connections_to(url: str, **options: Any) -> Connections:
-    """Held connections to a server."""
+def connections_to(
+    url: str, kind: type[Connections | PlainConnections] = Connections, **options: Any
+) -> Connections | PlainConnections:
+    """Connections to a server: held ones, or those of redis-py's pool."""
     timeouts = {"connect_seconds": 5.0, "answer_seconds": 5.0}
     pool_options = {name: value for name, value in options.items() if name not in timeouts}
     timeouts |= {name: value for name, value in options.items() if name in timeouts}
-    return Connections(redis.ConnectionPool.from_url(url, **pool_options), **timeouts)
+    return kind(Dial(redis.ConnectionPool.from_url(url, **pool_options), **timeouts))
 
 
 def redis_engine(url: str, prefix: str, clock: Clock | None = None) -> RedisEngine:
@@ -244,5 +264,5 @@ def limits_part(raw: bytes) -> bytes:
     for kind in kinds:
         if kind >= 4:
             tails += 16 * int.from_bytes(raw[at : at + 4], "little")
-        at += 4 if kind >= 4 else 16
+        at += 4 if kind >= 4 else 32 if kind == 2 else 16
     return raw[: at + tails]

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tenantlimits.engine.base import Collect, Counted, Engine, Member
+from tenantlimits.engine.connections import Connections
 from tenantlimits.engine.keys import Identity, shard_of
 from tenantlimits.engine.memory import MemoryEngine
-from tests import servers
-from tests.engine.builders import NOBODY, Caller, Clock, redis_engine
+from tenantlimits.engine.plain import PlainConnections
+from tenantlimits.engine.redis import RedisEngine
+from tests.engine.builders import NOBODY, Caller, Clock, connections_to
 
 
 @pytest.fixture
@@ -19,13 +21,22 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=[Connections, PlainConnections], ids=["held", "plain"])
+def kind(request: pytest.FixtureRequest) -> type[Connections | PlainConnections]:
+    """Each way to keep connections in turn."""
+    kind: type[Connections | PlainConnections] = request.param
+    return kind
+
+
+@pytest.fixture(params=["memory", "redis", "plain"])
 def engine(request: pytest.FixtureRequest, clock: Clock) -> Iterator[Engine]:
     """Each store in turn, on the test's clock."""
     if request.param == "memory":
         yield MemoryEngine(clock=clock)
         return
-    store = redis_engine(request.getfixturevalue("redis_url"), request.getfixturevalue("key_prefix"), clock)
+    kind = PlainConnections if request.param == "plain" else Connections
+    connections = connections_to(request.getfixturevalue("redis_url"), kind)
+    store = RedisEngine(connections, prefix=request.getfixturevalue("key_prefix"), clock=clock)
     yield store
     store.close()
 
@@ -69,11 +80,3 @@ def member() -> Callable[[str], Member]:
 def usage(engine: Engine, member: Callable[[str], Member]) -> Callable[[str], Counted]:
     """`usage("acme")`: what the store has counted."""
     return lambda tenant: engine.run(Collect(member(tenant)))
-
-
-@pytest.fixture(scope="session")
-def own_valkey() -> Iterator[str]:
-    """The URL of a server that nobody else uses, so that its scripts may be flushed and its memory be cut."""
-    url, stop = servers.start_valkey()
-    yield url
-    stop()

@@ -1,6 +1,7 @@
-"""Connections that are held: what breaks is dropped, nothing is sent twice, and nobody reads another's reply."""
+"""Connections, held or pooled: what breaks is dropped, nothing is sent twice, and nobody reads another's reply."""
 
 import asyncio
+import contextlib
 import gc
 import socket
 import subprocess
@@ -14,10 +15,14 @@ import pytest
 import redis
 
 from tenantlimits.engine import connections as module
+from tenantlimits.engine import plain
 from tenantlimits.engine.base import Admit
+from tenantlimits.engine.breaker import ConnectionBroke
+from tenantlimits.engine.connections import Connections
 from tenantlimits.engine.redis import RedisEngine
 from tenantlimits.engine.resp import bulk, command
 from tests.engine.builders import ACME, Caller, bucket, connections_to
+from tests.gate.stores import eventually
 
 
 def packed(*arguments):
@@ -29,8 +34,8 @@ def echo(held, text):
 
 
 @pytest.fixture
-def held(redis_url):
-    connections = connections_to(redis_url)
+def held(redis_url, kind):
+    connections = connections_to(redis_url, kind)
     yield connections
     connections.close()
 
@@ -40,6 +45,7 @@ class Silent:
 
     def __init__(self) -> None:
         self.received: list[bytes] = []
+        self.drip = b""
         self._server = socket.create_server(("127.0.0.1", 0))
         self.url = f"redis://127.0.0.1:{self._server.getsockname()[1]}/0"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -58,6 +64,16 @@ class Silent:
                 self.received.append(data)
                 if b"EVAL" not in data:
                     peer.sendall(b"+OK\r\n" * data.count(b"*"))
+                elif self.drip:
+                    self._drip(peer)
+
+    def _drip(self, peer: socket.socket) -> None:
+        """An endless reply, of which a byte comes before each timeout."""
+        with contextlib.suppress(OSError):
+            peer.sendall(b"$1000000\r\n")
+            while True:
+                time.sleep(0.01)
+                peer.sendall(self.drip)
 
     @property
     def scripts(self) -> int:
@@ -106,8 +122,9 @@ def test_threads_never_read_each_others_replies(held):
     assert replies == [text.encode() for text in texts]
 
 
-def test_a_connection_that_the_server_has_ended_is_dropped(held, redis_client):
+def test_a_held_connection_that_the_server_has_ended_is_dropped(redis_url, redis_client):
     """C101: the next call fails once, for it may have been carried out; the one after it works."""
+    held = connections_to(redis_url)
     number = held.exchange([packed("CLIENT", "ID")])[0]
     redis_client.client_kill_filter(_id=str(number))
 
@@ -116,6 +133,26 @@ def test_a_connection_that_the_server_has_ended_is_dropped(held, redis_client):
 
     assert echo(held, "found") == b"found"
     assert held.exchange([packed("CLIENT", "ID")])[0] != number
+    held.close()
+
+
+def test_a_connection_that_ends_under_a_call_is_no_outage(held, redis_client, key_prefix):
+    """C101: a server that ends one connection may well take the next."""
+    number = held.exchange([packed("CLIENT", "ID")])[0]
+
+    def end_it() -> None:
+        while not any(one["id"] == str(number) and one["cmd"] == "blpop" for one in redis_client.client_list()):
+            time.sleep(0.005)
+        redis_client.client_kill_filter(_id=str(number))
+
+    ending = threading.Thread(target=end_it)
+    ending.start()
+    with pytest.raises(ConnectionBroke):
+        held.exchange([packed("BLPOP", f"{key_prefix}:list", "5")])
+    ending.join()
+
+    assert held.breaker.outage is None
+    assert echo(held, "found") == b"found"
 
 
 def test_a_connection_that_idled_is_looked_at_before_it_is_used(held, redis_client, monkeypatch):
@@ -127,26 +164,28 @@ def test_a_connection_that_idled_is_looked_at_before_it_is_used(held, redis_clie
     assert echo(held, "found") == b"found"
 
 
-def test_a_call_that_timed_out_leaves_no_reply_behind_for_the_next(redis_url, redis_client, key_prefix):
+def test_a_call_that_timed_out_leaves_no_reply_behind_for_the_next(redis_url, redis_client, key_prefix, kind):
     """C104."""
-    held = connections_to(redis_url, answer_seconds=0.05)
+    held = connections_to(redis_url, kind, answer_seconds=0.05)
 
     with pytest.raises(redis.TimeoutError):
         held.exchange([packed("BLPOP", f"{key_prefix}:list", "1")])
     redis_client.rpush(f"{key_prefix}:list", "late")
 
+    assert eventually(lambda: held.breaker.outage is None)  # until then nobody asks
     assert [echo(held, "mine"), echo(held, "too")] == [b"mine", b"too"]
     held.close()
 
 
-def test_an_interrupted_call_leaves_no_reply_behind_either(held, redis_client, key_prefix, monkeypatch):
+def test_an_interrupted_call_leaves_no_reply_behind_either(held, monkeypatch):
     """A signal handler or a worker's timeout may raise between sending and reading."""
+    reading = (module.resp, "read") if isinstance(held, Connections) else (plain, "_read")
 
     def interrupted(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(module.resp, "read", interrupted)
+        patched.setattr(*reading, interrupted)
         with pytest.raises(KeyboardInterrupt):
             echo(held, "never read")
 
@@ -175,11 +214,11 @@ print(wrong, same, os.waitstatus_to_exitcode(status))
     assert printed.stdout.split() == ["0", "True", "0"]
 
 
-def test_a_port_where_nobody_listens_fails_at_once():
+def test_a_port_where_nobody_listens_fails_at_once(kind):
     """C102, C104: no retries, no back-off."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    held = connections_to(f"redis://127.0.0.1:{port}/0")
+    held = connections_to(f"redis://127.0.0.1:{port}/0", kind)
 
     started = time.monotonic()
     with pytest.raises(redis.ConnectionError):
@@ -190,9 +229,9 @@ def test_a_port_where_nobody_listens_fails_at_once():
     assert time.monotonic() - started < 3
 
 
-def test_a_charge_without_an_answer_was_sent_once(silent, clock):
+def test_a_charge_without_an_answer_was_sent_once(silent, clock, kind):
     """C73: redis-py's own client would send it up to eleven times."""
-    engine = RedisEngine(connections_to(silent.url, answer_seconds=0.1))
+    engine = RedisEngine(connections_to(silent.url, kind, answer_seconds=0.1))
     acme = Caller(engine, clock, [bucket(5)])
 
     started = time.monotonic()
@@ -204,9 +243,9 @@ def test_a_charge_without_an_answer_was_sent_once(silent, clock):
     assert silent.scripts == 1
 
 
-def test_a_charge_without_an_answer_was_sent_once_from_an_event_loop_too(silent, clock):
+def test_a_charge_without_an_answer_was_sent_once_from_an_event_loop_too(silent, clock, kind):
     """C73."""
-    engine = RedisEngine(connections_to(silent.url, answer_seconds=0.1))
+    engine = RedisEngine(connections_to(silent.url, kind, answer_seconds=0.1))
     plan = Caller(engine, clock, [bucket(5)]).plan()
 
     with pytest.raises(redis.TimeoutError):
@@ -215,8 +254,8 @@ def test_a_charge_without_an_answer_was_sent_once_from_an_event_loop_too(silent,
     assert silent.scripts == 1
 
 
-def test_a_cancelled_call_gives_up_its_connection(redis_url, redis_client, key_prefix):
-    """C65: the late reply is nobody's."""
+def test_the_reply_to_a_cancelled_call_is_nobodys(redis_url, redis_client, key_prefix):
+    """C65: it comes all the same, before the reply of the next call."""
     held = connections_to(redis_url)
 
     async def scenario():
@@ -227,18 +266,49 @@ def test_a_cancelled_call_gives_up_its_connection(redis_url, redis_client, key_p
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+        asked = asyncio.ensure_future(held.aexchange([packed("ECHO", "mine"), packed("CLIENT", "ID")]))
+        await asyncio.sleep(0)
         redis_client.rpush(f"{key_prefix}:list", "late")
-        replies = await held.aexchange([packed("ECHO", "mine"), packed("CLIENT", "ID")])
-        return number, replies
+        return number, await asked
 
     number, replies = asyncio.run(scenario())
 
-    assert replies[0] == b"mine"
-    assert replies[1] != number
+    assert replies == [b"mine", number]
 
 
-def test_tasks_never_read_each_others_replies(redis_url):
+def test_tasks_share_one_connection_and_a_task_that_gives_up_takes_it_from_nobody(redis_url):
+    """A thousand requests under way are no thousand connections."""
     held = connections_to(redis_url)
+
+    async def scenario():
+        asked = [asyncio.ensure_future(held.aexchange([packed("CLIENT", "ID")])) for _ in range(1000)]
+        await asyncio.sleep(0)
+        asked[0].cancel()  # it was the first to want a connection
+        return await asyncio.gather(*asked[1:])
+
+    assert len({number for (number,) in asyncio.run(scenario())}) == 1
+
+
+def test_what_breaks_under_many_tasks_breaks_for_each_of_them_once(redis_url, redis_client):
+    """C101: nobody waits for ever, and the next question finds a new connection."""
+    held = connections_to(redis_url)
+
+    async def scenario():
+        number = (await held.aexchange([packed("CLIENT", "ID")]))[0]
+        asked = [asyncio.ensure_future(held.aexchange([packed("BLPOP", "no-such-list", "5")])) for _ in range(5)]
+        await asyncio.sleep(0.05)
+        redis_client.client_kill_filter(_id=str(number))
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        return outcomes, await held.aexchange([packed("ECHO", "found")])
+
+    outcomes, found = asyncio.run(scenario())
+
+    assert {type(one).__name__ for one in outcomes} == {"ConnectionBroke"}
+    assert found == [b"found"]
+
+
+def test_tasks_never_read_each_others_replies(redis_url, kind):
+    held = connections_to(redis_url, kind)
     texts = [f"t{n}" for n in range(40)]
 
     async def scenario():
@@ -247,8 +317,8 @@ def test_tasks_never_read_each_others_replies(redis_url):
     assert asyncio.run(scenario()) == [[text.encode()] for text in texts]
 
 
-def test_each_event_loop_has_connections_of_its_own(redis_url):
-    held = connections_to(redis_url)
+def test_each_event_loop_has_connections_of_its_own(redis_url, kind):
+    held = connections_to(redis_url, kind)
 
     async def scenario():
         numbers = [(await held.aexchange([packed("CLIENT", "ID")]))[0] for _ in range(3)]
@@ -260,9 +330,9 @@ def test_each_event_loop_has_connections_of_its_own(redis_url):
     assert first != second
 
 
-def test_a_loop_that_ended_without_closing_leaves_no_warning_and_no_harm(redis_url, recwarn):
+def test_a_loop_that_ended_without_closing_leaves_no_warning_and_no_harm(redis_url, recwarn, kind):
     """`async_to_sync` and `asyncio.run` end their loops without telling us."""
-    held = connections_to(redis_url)
+    held = connections_to(redis_url, kind)
 
     for _ in range(3):
         assert asyncio.run(held.aexchange([packed("ECHO", "x")])) == [b"x"]
@@ -271,9 +341,9 @@ def test_a_loop_that_ended_without_closing_leaves_no_warning_and_no_harm(redis_u
     assert [str(one.message) for one in recwarn if issubclass(one.category, ResourceWarning)] == []
 
 
-def test_an_async_connection_that_the_server_has_ended_is_dropped(redis_url, redis_client):
+def test_an_async_connection_that_the_server_has_ended_is_dropped(redis_url, redis_client, kind):
     """C101."""
-    held = connections_to(redis_url)
+    held = connections_to(redis_url, kind)
 
     async def scenario():
         number = (await held.aexchange([packed("CLIENT", "ID")]))[0]
@@ -284,8 +354,8 @@ def test_an_async_connection_that_the_server_has_ended_is_dropped(redis_url, red
     assert asyncio.run(scenario()) == [b"found"]
 
 
-def test_closing_ends_the_connections_that_nobody_uses(redis_url, redis_client):
-    held = connections_to(redis_url)
+def test_closing_ends_the_connections_that_nobody_uses(redis_url, redis_client, kind):
+    held = connections_to(redis_url, kind)
     number = held.exchange([packed("CLIENT", "ID")])[0]
 
     held.close()

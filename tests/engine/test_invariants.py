@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tenantlimits.domain.limits import HOUR, MINUTE, Counts, Layer
 from tenantlimits.domain.periods import US, to_us
 from tenantlimits.engine.keys import Identity
-from tests.engine.builders import LEASE_SECONDS, NOON, Caller, bucket, cap, log, quota
+from tests.engine.builders import LEASE_SECONDS, NOON, Caller, bucket, cap, counter, log, quota
 from tests.engine.limit_strategies import TIERS
 
 SOME = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -87,13 +87,26 @@ def test_a_log_refuses_nothing_that_would_fit(engine, clock, amount, period, cal
             made.append((clock.now_us, cost))
 
 
+@SOME
+@given(amount=st.integers(1, 20), period=st.sampled_from([1, 3, MINUTE]), calls=CALLS)
+def test_a_counter_never_admits_twice_its_amount_in_any_window(engine, clock, amount, period, calls):
+    """R9, C10, C11: nor more than the amount in one of its own; also when the clock steps back."""
+    acme = somebody_new(engine, clock, counter(amount, period))
+
+    found = admitted(acme, clock, calls)
+
+    for start_us, _ in found:
+        in_window = sum(cost for at_us, cost in found if start_us <= at_us < start_us + period * US)
+        assert in_window < 2 * amount
+
+
 def _rate(make, amount, period, layer, counts):
     return make(amount, HOUR if make is quota else period, layer=layer, counts=counts)
 
 
 RATES = st.lists(
     st.builds(
-        _rate, st.sampled_from([bucket, log, quota]), st.integers(2, 5), st.sampled_from([1, 3, MINUTE]),
+        _rate, st.sampled_from([bucket, log, quota, counter]), st.integers(2, 5), st.sampled_from([1, 3, MINUTE]),
         st.sampled_from(Layer), st.sampled_from(Counts),
     ),
     min_size=1, max_size=4,
@@ -168,12 +181,12 @@ def test_a_refusal_changes_no_limit(engine, clock, tier, calls):
             assert acme.peek(0, "x").states == before
 
 
-@pytest.mark.parametrize("kind", ["bucket", "log"])
+@pytest.mark.parametrize("kind", ["bucket", "log", "counter"])
 @SOME
 @given(cost=COSTS, delta=st.integers(-5000, 5000).map(lambda thousandths: thousandths / 1000))
 def test_settling_is_as_if_the_right_cost_had_been_known(engine, clock, kind, cost, delta):
     """K6: within one capacity of debt."""
-    limit = {"bucket": bucket, "log": log}[kind](10, MINUTE)
+    limit = {"bucket": bucket, "log": log, "counter": counter}[kind](10, MINUTE)
     known, settled = somebody_new(engine, clock, limit), somebody_new(engine, clock, limit)
     assume(0 <= cost + delta <= 10)
 

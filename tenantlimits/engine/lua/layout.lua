@@ -1,5 +1,5 @@
 -- layout: where the parts of a state are, for scripts that have no policy to tell them.
-local FIXED = {[0] = 16, [1] = 16, [4] = 4, [5] = 4}
+local FIXED = {[0] = 16, [1] = 16, [2] = 32, [4] = 4, [5] = 4}
 
 -- Number of limits, then the positions of the fixed fields, of the tails, and of what follows them.
 local function measure(state)

@@ -40,9 +40,9 @@ for miss = 1, #missed, 5 do
   if spot > #usage then usage = usage .. key .. pack('<II', 0, 0) end
   local times_refused, times_observed = unpack('<II', usage, spot + 8)
   if sub(missed, miss + 4, miss + 4) == 'r' then
-    times_refused = times_refused + 1
+    times_refused = times_refused + times
   else
-    times_observed = times_observed + 1
+    times_observed = times_observed + times
   end
   usage = sub(usage, 1, spot + 7) .. pack('<II', times_refused, times_observed) .. sub(usage, spot + 16)
 end

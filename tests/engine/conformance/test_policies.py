@@ -15,6 +15,7 @@ from tests.engine.builders import (
     Identity,
     bucket,
     cap,
+    counter,
     log,
     overridden,
     plan_of,
@@ -232,7 +233,7 @@ def test_windows_come_and_go(caller):
     assert acme.used("m") == 10
 
 
-@pytest.mark.parametrize("kind", [bucket, log, quota])
+@pytest.mark.parametrize("kind", [bucket, log, quota, counter])
 def test_raising_a_rate_refuses_nobody(caller, kind):
     """C32."""
     acme = caller(kind(10, HOUR))
@@ -270,21 +271,22 @@ def test_an_unlimited_override_leaves_behind_what_the_tier_can_hold(caller, cloc
 
 def test_use_of_every_kind_survives_that_limits_are_added_moved_and_removed(caller):
     """C32: mapped by the limits' ids, never misread."""
-    rate, window, day, slots = bucket(50), log(50), quota(50), cap(50)
-    acme = caller(rate, window, day, slots)
+    rate, window, day, fuse, slots = bucket(50), log(50), quota(50), counter(50), cap(50)
+    acme = caller(rate, window, day, fuse, slots)
     leases = [acme.hold(2)[1] for _ in range(3)]
-    before = {name: acme.used(name) for name in ("token_bucket", "sliding_log", "calendar_quota", "concurrency")}
+    names = ("token_bucket", "sliding_log", "calendar_quota", "sliding_counter", "concurrency")
+    before = {name: acme.used(name) for name in names}
 
     acme.change(
         slots, log(9, name="new-log"), day, bucket(9, name="new-rate"), window, cap(9, name="new-cap"),
-        rate, quota(9, name="new-day"), bucket(9, lane="exports", name="elsewhere"),
+        fuse, counter(9, name="new-fuse"), rate, quota(9, name="new-day"), bucket(9, lane="exports", name="elsewhere"),
     )  # fmt: skip
 
     acme.hold(1)
     after = {name: acme.used(name) for name in before}
-    new = {name: acme.used(name) for name in ("new-log", "new-rate", "new-cap", "new-day")}
-    assert before == {"token_bucket": 6, "sliding_log": 6, "calendar_quota": 6, "concurrency": 3}
-    assert after == {"token_bucket": 7, "sliding_log": 7, "calendar_quota": 7, "concurrency": 4}
+    new = {name: acme.used(name) for name in ("new-log", "new-rate", "new-cap", "new-day", "new-fuse")}
+    assert before == dict.fromkeys(names, 6) | {"concurrency": 3}
+    assert after == dict.fromkeys(names, 7) | {"concurrency": 4}
     assert set(new.values()) == {1}
     acme.change(slots, window)
     assert [acme.release(lease) for lease in leases] == [True] * 3
@@ -304,7 +306,9 @@ def test_a_limit_that_was_removed_and_comes_back_starts_unused(caller):
 
 
 @pytest.mark.parametrize(
-    "other", [log(9, name="l"), quota(9, name="l"), cap(9, name="l"), bucket(9, name="l", layer=Layer.USER)], ids=str
+    "other",
+    [make(9, name="l") for make in (log, quota, cap, counter)] + [bucket(9, name="l", layer=Layer.USER)],
+    ids=str,
 )
 def test_a_limit_of_another_kind_or_layer_starts_unused(caller, other):
     """C32."""
@@ -351,6 +355,37 @@ def test_a_longer_window_counts_what_is_still_known(caller, clock):
     assert acme.used("sliding_log") == 3
     acme.change(log(5, 10))
     assert acme.used("sliding_log") == 0
+
+
+def test_a_counter_of_shorter_windows_has_what_the_longer_one_counted_where_it_was_last_asked(caller, clock):
+    """C32: an hour's use counts in the minute of the last of it, for nobody knows how much of it was in that minute."""
+    acme = caller(counter(9, HOUR))
+    acme.admit(5)
+    clock.step(MINUTE)
+    acme.admit(2)
+
+    acme.change(counter(9, MINUTE))
+    assert acme.used("sliding_counter") == 7
+    refused = acme.admit(5)
+    assert refused.retry_after == pytest.approx(MINUTE * (1 + 1 - 4 / 7), abs=1e-6)
+    clock.step(refused.retry_after)
+
+    assert acme.admit(5).allowed
+
+
+def test_a_counter_of_longer_windows_has_what_the_shorter_ones_counted(caller, clock):
+    """C32."""
+    acme = caller(counter(9, MINUTE))
+    clock.step(10)
+    acme.admit(5)
+    clock.step(MINUTE)
+    acme.admit(2)
+
+    acme.change(counter(9, HOUR))
+
+    assert acme.used("sliding_counter") == 7
+    clock.step(1.5 * HOUR - 70)
+    assert acme.used("sliding_counter") == 3.5
 
 
 @pytest.mark.parametrize("counts_usage", [True, False])

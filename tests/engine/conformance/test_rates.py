@@ -10,10 +10,10 @@ import pytest
 from tenantlimits.domain.decisions import Code
 from tenantlimits.domain.limits import DAY, HOUR, MINUTE, MONTH, SECOND, UNLIMITED, Counts, Mode
 from tenantlimits.domain.periods import US, to_us
-from tests.engine.builders import BOLT, CEDAR, bucket, log, quota
+from tests.engine.builders import BOLT, CEDAR, bucket, counter, log, quota
 
 FIVE_OF_EACH_KIND = pytest.mark.parametrize(
-    "limit", [bucket(5, 10), log(5, 10), quota(5, HOUR)], ids=lambda one: one.kind
+    "limit", [bucket(5, 10), log(5, 10), quota(5, HOUR), counter(5, 10)], ids=lambda one: one.kind
 )
 
 
@@ -127,7 +127,7 @@ def test_requests_are_counted_as_one_whatever_they_cost(caller, limit):
     assert acme.admitted(7, cost=50) == 5
 
 
-@pytest.mark.parametrize("limit", [bucket(0), log(0), quota(0)], ids=lambda one: one.kind)
+@pytest.mark.parametrize("limit", [bucket(0), log(0), quota(0), counter(0)], ids=lambda one: one.kind)
 def test_zero_blocks_everything_that_costs(caller, limit):
     """C188."""
     acme = caller(limit)
@@ -136,7 +136,9 @@ def test_zero_blocks_everything_that_costs(caller, limit):
     assert acme.admit(0).allowed
 
 
-@pytest.mark.parametrize("limit", [bucket(UNLIMITED), log(UNLIMITED), quota(UNLIMITED)], ids=lambda one: one.kind)
+@pytest.mark.parametrize(
+    "limit", [bucket(UNLIMITED), log(UNLIMITED), quota(UNLIMITED), counter(UNLIMITED)], ids=lambda one: one.kind
+)
 def test_unlimited_lets_everything_in_and_still_counts(caller, limit):
     """C188."""
     acme = caller(limit)
@@ -197,15 +199,17 @@ def test_a_day_that_is_used_up_comes_back_at_local_midnight_over_a_clock_change(
     assert acme.admit().allowed
 
 
-@pytest.mark.parametrize("limit", [bucket(5, HOUR), log(5, HOUR)], ids=lambda one: one.kind)
+@pytest.mark.parametrize("limit", [bucket(5, HOUR), log(5, HOUR), counter(5, HOUR)], ids=lambda one: one.kind)
 def test_five_per_hour_are_not_ten_around_the_full_hour(caller, clock, limit):
-    """C15: five calls a second before one o'clock, five a second after it."""
+    """C15: five calls a second before one o'clock, five a second after it; nor is it forgotten at 1:01."""
     clock.step(HOUR - 1)
     acme = caller(limit)
     assert acme.admitted(5) == 5
 
     clock.step(2)
+    assert acme.admitted(5) == 0
 
+    clock.step(MINUTE)
     assert acme.admitted(5) == 0
 
 
@@ -274,9 +278,61 @@ def test_a_log_of_many_small_costs_stays_bounded_and_strict(caller, clock):
     assert len(acme.peek().states[0]) == 128
 
 
-def test_the_largest_amounts_are_counted_exactly(caller):
+def test_a_counter_counts_what_its_previous_window_still_covers(caller, clock):
+    """R9: at a quarter of a window three quarters of the one before."""
+    acme = caller(counter(8, 10))
+    clock.step(9)
+    acme.admit(8)
+
+    clock.step(3.5)
+
+    assert acme.used("sliding_counter") == 6
+    assert [acme.admit(cost).allowed for cost in (2.001, 2, 0.001)] == [False, True, False]
+    clock.step(7.5)
+    assert acme.used("sliding_counter") == 2
+
+
+def test_a_counter_admits_almost_twice_its_amount_in_a_window_at_worst(caller, clock):
+    """R9: all at the end of one window, and the next filled as fast as the estimate lets it."""
+    acme, admitted = caller(counter(100, 10)), 0
+    clock.step(9.999)
+    admitted += acme.admitted(200)
+
+    for _ in range(999):
+        clock.step(0.01)
+        admitted += acme.admitted(2)
+
+    assert admitted == 199
+
+
+def test_a_counter_may_refuse_though_the_window_that_ends_now_is_empty(caller, clock):
+    """R9: the other side of its error, for use that was all at the start of a window."""
+    acme = caller(counter(100, 10))
+    acme.admit(100)
+
+    clock.step(10.1)
+
+    assert acme.used("sliding_counter") == 99
+    assert acme.admit(2).code is Code.FUSE
+
+
+def test_a_counter_forgets_after_two_windows(caller, clock):
+    acme = caller(counter(5, 10))
+    acme.admit(5)
+    assert acme.peek(0).readings[0].full == 20
+    clock.step(10)
+    assert acme.peek(0).readings[0].full == 10
+
+    clock.step(10)
+
+    assert acme.used("sliding_counter") == 0
+    assert acme.admitted(7) == 5
+
+
+@pytest.mark.parametrize("kind", [quota, counter])
+def test_the_largest_amounts_are_counted_exactly(caller, kind):
     """C58."""
-    acme = caller(quota(10**12))
+    acme = caller(kind(10**12))
 
     acme.admit(10**12 - 1)
 

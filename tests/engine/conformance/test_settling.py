@@ -5,10 +5,10 @@ import pytest
 from tenantlimits.domain.limits import DAY, HOUR, Counts, Mode
 from tenantlimits.domain.plans import Stamps
 from tenantlimits.engine.base import Status
-from tests.engine.builders import NOON, bucket, cap, log, overridden, quota
+from tests.engine.builders import NOON, bucket, cap, counter, log, overridden, quota
 
 TEN_OF_EACH_KIND = pytest.mark.parametrize(
-    "limit", [bucket(10, 10), log(10, 10), quota(10, HOUR)], ids=lambda one: one.kind
+    "limit", [bucket(10, 10), log(10, 10), quota(10, HOUR), counter(10, 10)], ids=lambda one: one.kind
 )
 
 
@@ -99,6 +99,37 @@ def test_a_period_that_has_ended_is_settled_no_more(caller, clock):
     acme.settle(old, -4)
 
     assert acme.used("calendar_quota") == 5
+
+
+def test_a_counter_is_settled_in_the_window_that_was_charged(caller, clock):
+    """K6: in that of now, in the one before, and no more after that."""
+    acme = caller(counter(10, 10))
+    first = acme.admit(4)
+    clock.step(15)
+    second = acme.admit(5)
+    assert acme.used("sliding_counter") == 2 + 5
+
+    acme.settle(first, -3)
+    assert acme.used("sliding_counter") == 0.5 + 5
+    acme.settle(second, +1)
+    assert acme.used("sliding_counter") == 0.5 + 6
+
+    clock.step(10)
+    acme.settle(first, -1)
+    assert acme.used("sliding_counter") == 3
+
+
+def test_a_counter_owes_at_most_one_amount_in_each_of_its_windows(caller, clock):
+    """C57: whatever was charged afterwards, it is repaid after two windows."""
+    acme = caller(counter(10, 10))
+    first = acme.admit(10)
+    clock.step(10)
+
+    for _ in range(5):
+        acme.settle(first, +10)
+
+    assert acme.used("sliding_counter") == 20
+    assert acme.admit(10).retry_after == 10
 
 
 def test_one_of_two_operations_of_the_same_microsecond_is_settled(caller):

@@ -4,7 +4,7 @@ import pytest
 
 from tenantlimits.domain.decisions import Code
 from tenantlimits.domain.limits import DAY, HOUR, MINUTE, SECOND, Layer, Mode
-from tests.engine.builders import BOLT, NOBODY, Identity, bucket, cap, log, quota
+from tests.engine.builders import BOLT, NOBODY, Identity, bucket, cap, counter, log, quota
 
 DAILY_AND_MINUTELY = (bucket(5, DAY, name="day"), bucket(2, MINUTE, name="minute"))
 
@@ -153,6 +153,18 @@ def test_twenty_four_limits_in_three_layers_are_one_decision(caller):
     assert [one.allowed for one in answers] == [True, True, True, False]
     assert [one.limit.name for one in answers[3].refusals] == ["tight"]
     assert {one.used for one in answers[3].readings} == {3}
+
+
+def test_twenty_four_sliding_counters_in_three_layers_are_one_decision_too(caller):
+    """R9: a counter has four numbers, twice as many as others, and a script has only so much room for them."""
+    acme = caller(*(counter(50, name=f"l{n}", layer=list(Layer)[n // 8]) for n in range(24)))
+    acme.begin()
+
+    first, second = acme.admit(2), acme.admit(3)
+    acme.settle(first, +1)
+
+    assert second.allowed
+    assert {one.used for one in acme.peek(0).readings} == {6}
 
 
 def test_bolt_is_served_while_acme_is_refused(caller):

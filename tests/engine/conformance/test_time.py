@@ -3,10 +3,12 @@
 import pytest
 
 from tenantlimits.domain.limits import DAY, HOUR, MINUTE
-from tests.engine.builders import bucket, cap, log, quota
+from tests.engine.builders import bucket, cap, counter, log, quota
 
-MOVING = pytest.mark.parametrize("limit", [bucket(4, 2), log(4, 2)], ids=lambda one: one.kind)
-RATES = pytest.mark.parametrize("limit", [bucket(4, 2), log(4, 2), quota(4, HOUR)], ids=lambda one: one.kind)
+MOVING = pytest.mark.parametrize("limit", [bucket(4, 2), log(4, 2), counter(4, 2)], ids=lambda one: one.kind)
+RATES = pytest.mark.parametrize(
+    "limit", [bucket(4, 2), log(4, 2), quota(4, HOUR), counter(4, 2)], ids=lambda one: one.kind
+)
 
 
 @RATES
@@ -31,7 +33,7 @@ def test_after_a_step_back_nothing_is_frozen_and_no_wait_grows_with_the_step(cal
     admitted, refused = acme.admitted(5), acme.admit()
 
     assert admitted == 3
-    assert 0 < refused.retry_after <= limit.period_seconds
+    assert 0 < refused.retry_after <= limit.full_period_seconds
     clock.step(refused.retry_after)
     assert acme.admit().allowed
 
@@ -44,10 +46,37 @@ def test_a_refusal_after_a_step_back_starts_time_again_too(caller, clock, limit)
 
     clock.step(-MINUTE)
     wait = acme.admit().retry_after
-    assert wait <= limit.period_seconds
+    assert wait <= limit.full_period_seconds
     clock.step(wait)
 
     assert acme.admit().allowed
+
+
+def test_after_a_step_back_a_counter_has_all_it_knows_in_the_window_of_now(caller, clock):
+    """C10, C11: strict, for nobody knows how much of the previous window a window that ends now would still cover."""
+    acme = caller(counter(4, 2))
+    acme.admit(3)
+    clock.step(3)
+    acme.admit(2)
+    assert acme.used("sliding_counter") == 1.5 + 2
+
+    clock.step(-1.5)
+    assert acme.admit().readings[0].used == 3 + 2
+
+    clock.step(1)
+    assert acme.used("sliding_counter") == 5 * 0.75
+
+
+def test_a_counter_takes_a_small_step_back_within_its_window_as_it_is(caller, clock):
+    """C11."""
+    acme = caller(counter(4, 2))
+    clock.step(1)
+    acme.admit(3)
+
+    clock.step(-0.5)
+    acme.admit(1)
+
+    assert acme.used("sliding_counter") == 4
 
 
 def test_an_hour_forward_gains_one_bucket_at_most(caller, clock):

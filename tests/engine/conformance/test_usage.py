@@ -2,8 +2,19 @@
 
 from tenantlimits.domain.limits import HOUR, Counts, LimitInForce, Mode
 from tenantlimits.domain.plans import lane_tag, state_id
-from tenantlimits.engine.base import Acknowledge, LaneCount, Pending, RefusalCount
-from tests.engine.builders import BOLT, NOBODY, NOON, Identity, bucket, cap, log, quota
+from tenantlimits.engine.base import (
+    PRESENCE_MS,
+    Acknowledge,
+    Announce,
+    Collect,
+    Deposit,
+    LaneCount,
+    Pending,
+    RefusalCount,
+    Tally,
+)
+from tenantlimits.engine.memory import MemoryEngine
+from tests.engine.builders import BOLT, NOBODY, NOON, Caller, Identity, bucket, cap, log, quota
 
 NOON_S = int(NOON.timestamp())
 
@@ -323,3 +334,79 @@ def test_all_lanes_and_refusals_of_a_busy_hour_are_kept_apart(caller, usage):
         name = f"lane{n}"
         assert lane(hour, name) == LaneCount(allowed=n + 1, refused=24 - n, cost=1_000 * (n + 1) ** 2)
         assert refusals(hour, limit, name) == RefusalCount(refused=24 - n)
+
+
+def test_refusals_from_memory_are_counted_as_if_each_had_been_asked(caller, usage, engine, member):
+    """V3: by limit, by lane, in the running hour, beside what is counted already; no limit's state changes."""
+    limit, seen = bucket(1), bucket(0, name="seen", mode=Mode.OBSERVE)
+    acme = caller(limit, seen)
+    acme.admitted(3)
+    used = acme.used(limit.name)
+
+    plan = acme.plan()
+    fits = tuple(term.in_force.limit.name not in {limit.name, "seen"} for term in plan.asked)
+    engine.run(Tally(plan=plan, identity=acme.identity, fits=fits, times=7))
+
+    hour = usage("acme").running
+    assert lane(hour) == LaneCount(allowed=1, refused=9, cost=1_000)
+    assert refusals(hour, limit) == RefusalCount(refused=9)
+    assert refusals(hour, seen) == RefusalCount(observed=10)
+    assert acme.used(limit.name) == used
+    assert engine.run(Pending()) == (member("acme"),)
+
+
+def test_refusals_from_memory_are_counted_where_the_store_knows_nothing(caller, usage, engine):
+    """After a loss of the store's memory, and for callers without a tenant."""
+    for identity, key in ((Identity(tenant="acme"), "acme"), (NOBODY, "")):
+        somebody = caller(bucket(0), identity=identity)
+        plan = somebody.plan()
+
+        engine.run(Tally(plan=plan, identity=identity, fits=(False,), times=2))
+
+        assert lane(usage(key).running) == LaneCount(refused=2)
+
+
+def test_hours_that_another_store_counted_are_taken_over_once(caller, usage, engine, member, clock):
+    """V3: what was decided without the store is handed over when it is back; doing that again changes nothing."""
+    caller(bucket(35)).admitted(10, cost=5)
+    there = MemoryEngine(clock=clock)
+    elsewhere = Caller(there, clock, [bucket(3)])
+    elsewhere.admitted(5)
+
+    for _ in range(2):
+        counted = there.run(Collect(member("acme")))
+        engine.run(Deposit(member("acme"), (counted.running,)))
+
+    found = usage("acme")
+    assert lane(found.running).allowed == 7
+    assert [(hour.source, lane(hour)) for hour in found.closed] == [
+        (counted.running.source, LaneCount(allowed=3, refused=2, cost=3_000))
+    ]
+    assert refusals(found.closed[0], bucket(3)) == RefusalCount(refused=2)
+    assert engine.run(Acknowledge(member("acme"), found))
+    assert usage("acme").closed == ()
+
+
+def test_an_hour_that_grew_after_it_was_taken_over_is_not_forgotten(usage, engine, member, clock):
+    there = MemoryEngine(clock=clock)
+    elsewhere = Caller(there, clock, [bucket(9)])
+
+    elsewhere.admitted(1)
+    engine.run(Deposit(member("acme"), (there.run(Collect(member("acme"))).running,)))
+    seen = usage("acme")
+    elsewhere.admitted(1)
+    engine.run(Deposit(member("acme"), (there.run(Collect(member("acme"))).running,)))
+
+    assert not engine.run(Acknowledge(member("acme"), seen))
+    assert [lane(hour).allowed for hour in usage("acme").closed] == [2]
+    assert engine.run(Pending()) == (member("acme"),)
+
+
+def test_processes_that_announce_themselves_are_counted_until_they_fall_silent(engine, clock):
+    """C105: by how many a limit is divided while the store is away."""
+    assert [engine.run(Announce(process)) for process in (b"a", b"b", b"a")] == [1, 2, 2]
+
+    clock.step(PRESENCE_MS / 1000 - 1)
+    assert engine.run(Announce(b"b")) == 2
+    clock.step(2)
+    assert engine.run(Announce(b"c")) == 2
