@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from tenantlimits.domain import leases, states
-from tenantlimits.domain.limits import HOUR, Mode
+from tenantlimits.domain.limits import Mode
 from tenantlimits.domain.periods import US
-from tenantlimits.domain.plans import Cap, Plan, Stamps, State, Subject, Term, lane_tag
+from tenantlimits.domain.plans import Cap, Plan, Stamps, State, Subject, Term
 from tenantlimits.domain.states import Kept
 from tenantlimits.engine.base import (
     PRESENCE_MS,
@@ -31,14 +31,12 @@ from tenantlimits.engine.base import (
     Command,
     Counted,
     Deposit,
-    HourCount,
     LaneCount,
     Lease,
     Member,
     Move,
     Peek,
     Pending,
-    RefusalCount,
     Release,
     Renew,
     Settle,
@@ -47,6 +45,7 @@ from tenantlimits.engine.base import (
     ttl_ms,
 )
 from tenantlimits.engine.keys import SHARDS, Identity, Keys, keys_of, member_keys
+from tenantlimits.engine.ledger import Ledger, Missed, missed
 
 R = TypeVar("R")
 _SWEEP_EVERY = 10_000
@@ -61,25 +60,17 @@ class _Subject:
     expires_us: float = 0.0
 
 
-@dataclass(slots=True)
-class _Usage:
-    """Counted hours of one tenant; the running one is last."""
-
-    hours: dict[int, HourCount] = field(default_factory=dict)
-    deposits: dict[tuple[int, str], HourCount] = field(default_factory=dict)
-    running: int | None = None
-    flushed: bool = False
-
-
 class MemoryEngine:
-    """A store in this process. `clock` gives microseconds since the epoch."""
+    """A store in this process. `clock` gives microseconds since the epoch.
 
-    def __init__(self, *, clock: Callable[[], float], prefix: str = "tl") -> None:
-        self._clock, self._prefix = clock, prefix
+    It keeps `most` subjects: callers who come with ever new addresses make it forget those whose state ends soonest.
+    """
+
+    def __init__(self, *, clock: Callable[[], float], prefix: str = "tl", most: int = 100_000) -> None:
+        self._clock, self._prefix, self._most = clock, prefix, most
         self._lock = threading.Lock()
-        self._source = f"process:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._subjects: dict[str, _Subject] = {}
-        self._usage: dict[Member, _Usage] = {}
+        self._ledger = Ledger(f"process:{os.getpid()}:{uuid.uuid4().hex[:8]}")
         self._shards: dict[int, bytes] = {}
         self._processes: dict[bytes, float] = {}
         self._calls = 0
@@ -99,18 +90,16 @@ class MemoryEngine:
         return self.run(command)
 
     def _sweep(self) -> None:
-        """Forget what no longer matters, now and then."""
+        """Forget what no longer matters, now and then; and what matters least, where there is too much."""
         self._calls += 1
-        if self._calls % _SWEEP_EVERY:
+        if self._calls % _SWEEP_EVERY and len(self._subjects) <= self._most:
             return
-        now_us = self._now_us
-        self._subjects = {key: one for key, one in self._subjects.items() if one.expires_us > now_us}
-        oldest = now_us / US - USAGE_TTL_MS / 1000
-        self._usage = {
-            member: one
-            for member, one in self._usage.items()
-            if max([one.running or 0, *(start for start, _ in one.deposits)]) > oldest
-        }
+        self._subjects = {key: one for key, one in self._subjects.items() if one.expires_us > self._now_us}
+        self._ledger.sweep(self._now_us)
+        if len(self._subjects) > self._most:
+            # A tenth more than has to go, so that a flood of new subjects does not pay for this with every call.
+            latest = sorted(self._subjects.items(), key=lambda item: item[1].expires_us)
+            self._subjects = dict(latest[len(latest) - self._most * 9 // 10 :])
 
     # Decisions
 
@@ -210,7 +199,7 @@ class MemoryEngine:
                 self._store(keys, term, states.settled(term, state, command.delta, witness))
         self._reshape(plan, keys, _written(plan), now_us)
         if plan.counts_usage:
-            self._add(plan, keys, now_us, LaneCount(cost=command.delta), {})
+            self._add(plan, keys, LaneCount(cost=command.delta), {})
         return Status.ALLOWED
 
     # Leases
@@ -282,68 +271,28 @@ class MemoryEngine:
         allowed = answer.status is Status.ALLOWED
         in_flight = max((state for state in answer.states if isinstance(state, int)), default=0)
         count = LaneCount(allowed=int(allowed), refused=int(not allowed), peak=in_flight, cost=cost if allowed else 0)
-        self._add(plan, keys, answer.now_us, count, _missed(plan, answer.fits, 1))
+        self._add(plan, keys, count, missed(plan, answer.fits, 1))
 
-    def _add(
-        self, plan: Plan, keys: Keys, now_us: float, count: LaneCount, missed: dict[tuple[bytes, bytes], RefusalCount]
-    ) -> None:
-        usage = self._usage.setdefault(Member(keys.shard, keys.member), _Usage())
-        hour = self._hour(usage, now_us, plan.hour_offset_us)
-        tag = lane_tag(plan.lane)
-        lanes = {**hour.lanes, tag: _sum(hour.lanes.get(tag, LaneCount()), count)}
-        refusals = dict(hour.refusals)
-        for key, one in missed.items():
-            before = refusals.get(key, RefusalCount())
-            refusals[key] = RefusalCount(before.refused + one.refused, before.observed + one.observed)
-        usage.hours[hour.start_s] = replace(hour, lanes=lanes, refusals=refusals)
-        usage.flushed = False
+    def _add(self, plan: Plan, keys: Keys, count: LaneCount, refusals: Missed) -> None:
+        self._ledger.add(Member(keys.shard, keys.member), plan, self._now_us, count, refusals)
         subject = self._subjects.setdefault(keys.tenant, _Subject())
-        subject.expires_us = max(subject.expires_us, now_us + USAGE_TTL_MS * 1000)
-
-    def _hour(self, usage: _Usage, now_us: float, offset_us: float) -> HourCount:
-        """The running hour, begun where the clock has reached a new one. It never goes back to a closed one."""
-        seconds, offset = int(now_us // US), int(offset_us // US)
-        start = seconds - (seconds + offset) % HOUR
-        if usage.running is not None and start <= usage.running:
-            return usage.hours[usage.running]
-        if usage.flushed and usage.running is not None:
-            del usage.hours[usage.running]
-        usage.running = start
-        return usage.hours.setdefault(start, HourCount(start, self._source, {}, {}))
+        subject.expires_us = max(subject.expires_us, self._now_us + USAGE_TTL_MS * 1000)
 
     def _pending(self, _: Pending) -> tuple[Member, ...]:
-        return tuple(sorted(member for member, usage in self._usage.items() if not usage.flushed))
+        return self._ledger.pending()
 
     def _collect(self, command: Collect) -> Counted:
-        usage = self._usage.get(command.member)
-        if usage is None or usage.running is None:
-            return Counted(self._now_us, None, tuple(usage.deposits.values()) if usage else ())
-        closed = tuple(hour for start, hour in usage.hours.items() if start != usage.running)
-        return Counted(self._now_us, usage.hours[usage.running], (*closed, *usage.deposits.values()))
+        return self._ledger.collected(command.member, self._now_us)
 
     def _acknowledge(self, command: Acknowledge) -> bool:
-        usage = self._usage.get(command.member)
-        if usage is None:
-            return True
-        for hour in command.counted.closed:
-            if usage.deposits.get((hour.start_s, hour.source)) == hour:
-                del usage.deposits[hour.start_s, hour.source]
-            elif usage.hours.get(hour.start_s) == hour and hour.start_s != usage.running:
-                del usage.hours[hour.start_s]
-        running = usage.hours.get(usage.running) if usage.running is not None else None
-        is_known = usage.flushed or running == command.counted.running
-        usage.flushed = is_known and len(usage.hours) <= 1 and not usage.deposits
-        return usage.flushed
+        return self._ledger.acknowledge(command.member, command.counted)
 
     def _deposit(self, command: Deposit) -> None:
-        usage = self._usage.setdefault(command.member, _Usage())
-        usage.deposits |= {(hour.start_s, hour.source): hour for hour in command.hours}
-        usage.flushed = False
+        self._ledger.deposit(command.member, command.hours)
 
     def _tally(self, command: Tally) -> None:
-        missed = _missed(command.plan, command.fits, command.times)
-        keys = keys_of(self._prefix, command.identity)
-        self._add(command.plan, keys, self._now_us, LaneCount(refused=command.times), missed)
+        keys, times = keys_of(self._prefix, command.identity), command.times
+        self._add(command.plan, keys, LaneCount(refused=times), missed(command.plan, command.fits, times))
 
     def _announce(self, command: Announce) -> int:
         self._processes[command.process] = self._now_us
@@ -358,17 +307,6 @@ def _key(keys: Keys, subject: Subject) -> str:
     return key
 
 
-def _missed(plan: Plan, fits: tuple[bool, ...], times: int) -> dict[tuple[bytes, bytes], RefusalCount]:
-    """What the limits that did not fit are to be counted."""
-    return {
-        (lane_tag(plan.lane), term.id): RefusalCount(
-            refused=times * (term.mode is Mode.ENFORCE), observed=times * (term.mode is Mode.OBSERVE)
-        )
-        for term, fit in zip(plan.asked, fits, strict=True)
-        if not fit and term.mode is not Mode.OFF
-    }
-
-
 def _written(plan: Plan) -> set[Subject]:
     """Whose state an admission writes: everybody who is asked, and the tenant with the usage."""
     return {term.subject for term in plan.asked} | ({Subject.TENANT} if plan.counts_usage else set())
@@ -378,12 +316,3 @@ def _all_keys(prefix: str, tenant: str) -> list[Keys]:
     if tenant:
         return [keys_of(prefix, Identity(tenant=tenant))]
     return [member_keys(prefix, shard, "") for shard in range(SHARDS)]
-
-
-def _sum(before: LaneCount, more: LaneCount) -> LaneCount:
-    return LaneCount(
-        before.allowed + more.allowed,
-        before.refused + more.refused,
-        max(before.peak, more.peak),
-        before.cost + more.cost,
-    )

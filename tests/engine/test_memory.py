@@ -68,3 +68,14 @@ def test_threads_share_the_store_exactly():
         admitted = sum(pool.map(lambda _: acme.admit().allowed, range(400)))
 
     assert admitted == 50
+
+
+def test_a_flood_of_new_subjects_makes_it_forget_those_whose_state_ends_soonest(clock):
+    """C8, C105: memory is bounded, and whoever was here last is not let in anew."""
+    engine = MemoryEngine(clock=clock, most=100)
+    for n in range(250):
+        clock.step(1)
+        Caller(engine, clock, [bucket(1)], identity=Identity(tenant="", user=f"192.0.2.{n}")).admitted(1)
+
+    assert len(engine._subjects) <= 102  # and the two of the last call
+    assert Caller(engine, clock, [bucket(1)], identity=Identity(tenant="", user="192.0.2.249")).admit().refused
