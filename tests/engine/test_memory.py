@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+from tenantlimits.domain.limits import Layer
 from tenantlimits.domain.periods import US
 from tenantlimits.engine.base import Begin, Collect, Member, Pending
 from tenantlimits.engine.keys import Identity
@@ -73,9 +74,13 @@ def test_threads_share_the_store_exactly():
 def test_a_flood_of_new_subjects_makes_it_forget_those_whose_state_ends_soonest(clock):
     """C8, C105: memory is bounded, and whoever was here last is not let in anew."""
     engine = MemoryEngine(clock=clock, most=100)
+
+    def user(n):
+        return Caller(engine, clock, [bucket(1, layer=Layer.USER)], identity=Identity(tenant="acme", user=f"u{n}"))
+
     for n in range(250):
         clock.step(1)
-        Caller(engine, clock, [bucket(1)], identity=Identity(tenant="", user=f"192.0.2.{n}")).admitted(1)
+        assert user(n).admit().allowed
 
     assert len(engine._subjects) <= 102  # and the two of the last call
-    assert Caller(engine, clock, [bucket(1)], identity=Identity(tenant="", user="192.0.2.249")).admit().refused
+    assert user(249).admit().refused
