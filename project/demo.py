@@ -62,16 +62,22 @@ def say(words: str) -> None:
 
 
 def _prepare_services(stack: ExitStack) -> None:
-    """Name a store and a database in the environment, for Django here and in gunicorn. Both are new and empty."""
+    """Name a store, a database and a place for metrics in the environment, for Django here and in gunicorn.
+
+    All are new and empty.
+    """
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     if "REDIS_URL" not in os.environ:
         say("Starting Valkey.")
         url, stop = start_valkey()
         stack.callback(stop)
         os.environ["REDIS_URL"] = url
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenantlimits-demo-")))
     if "DATABASE_URL" not in os.environ:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tenantlimits-demo-"))
-        os.environ["DEMO_DATABASE"] = str(Path(folder) / "demo.sqlite3")
+        os.environ["DEMO_DATABASE"] = str(folder / "demo.sqlite3")
+    metrics = folder / "metrics"
+    metrics.mkdir()
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(metrics)
 
 
 def _prepare_rows() -> Seeded:
@@ -107,6 +113,7 @@ def _stay(web: Web, seeded: Seeded) -> None:
     for line in [
         "",
         f"Portal     {web.url}/    limits {web.url}/limits/    admin {web.url}/admin/",
+        f"Metrics    {web.url}/metrics/, for staff",
         *seeded.lines(),
         f"Try        curl -i -H 'Authorization: Bearer {seeded.tokens['acme']}' {web.url}/api/projects/",
         f"Commands   {store}{database} {sys.executable} manage.py tenantlimits_doctor",

@@ -1,5 +1,7 @@
 """The app as Django sees it."""
 
+from importlib.util import find_spec
+
 from django.apps import AppConfig, apps
 from django.utils.translation import gettext_lazy as _
 
@@ -22,3 +24,7 @@ class TenantLimitsConfig(AppConfig):
             if issubclass(model, changes.Recorded):
                 changes.watch(model)
         checks.register()
+        if find_spec("prometheus_client"):
+            from tenantlimits import metrics  # noqa: PLC0415 - there is no such module for who has not installed it
+
+            metrics.connect()

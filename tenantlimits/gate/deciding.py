@@ -138,6 +138,12 @@ class Outcome:
 
 def admitting(ask: Ask) -> Steps[Outcome]:
     """Ask and record. Never raises redis.RedisError: the lane says what happens without a store."""
+    outcome = yield from _admitting(ask)
+    stores.outcomes.note(outcome.decision)
+    return outcome
+
+
+def _admitting(ask: Ask) -> Steps[Outcome]:
     if not ask.identity.tenant and conf.ANONYMOUS_TIER is None and ask.plan is None:
         return Outcome(_blank(ask, allowed=False), None, None)
     repeated = _repeated(ask)

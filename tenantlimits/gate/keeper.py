@@ -9,18 +9,20 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import redis
 
 from tenantlimits.engine.base import Acknowledge, Announce, Collect, Counted, Deposit, Engine, HourCount, Pending
+from tenantlimits.engine.breaker import StoreAway, is_away
 from tenantlimits.gate.refusals import Refusals
 
 logger = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
-ANNOUNCE_SECONDS = 5.0
+
+at_each_tick: list[Callable[[], None]] = []
+"""What else is to be done then, whether the store answers or not."""
 
 
 class Keeper:
@@ -29,7 +31,6 @@ class Keeper:
     def __init__(self, store: Engine, local: Engine, refusals: Refusals) -> None:
         self._store, self._local, self._refusals = store, local, refusals
         self._id = os.urandom(8)
-        self._announced_at = -ANNOUNCE_SECONDS
         self._ended = threading.Event()
         self.processes: int | None = None
 
@@ -51,34 +52,42 @@ class Keeper:
     def tick(self) -> None:
         """All of it, now. Without the store it stays for the next time."""
         try:
-            self._announce()
+            # First, since it may be repeated: it finds out that a connection broke, and nothing is lost by that.
+            self.processes = self._store.run(Announce(self._id))
             self._count_refusals()
             self._hand_over()
         except redis.RedisError as error:
             logger.debug("The store cannot be told now what this process counted (%s).", error)
-
-    def _announce(self) -> None:
-        now = time.monotonic()
-        if now - self._announced_at >= ANNOUNCE_SECONDS:
-            self.processes = self._store.run(Announce(self._id))
-            self._announced_at = now
+        for do in at_each_tick:
+            do()
 
     def _count_refusals(self) -> None:
-        tallies = self._refusals.uncounted()
-        while tallies:
+        owed = []
+        for tally in self._refusals.uncounted():
             try:
-                self._store.run(tallies[-1])
-            except redis.RedisError:
-                # Of the last one nobody knows: it may have been counted, and is not counted twice.
-                self._refusals.owe(tallies[:-1])
-                raise
-            tallies.pop()
+                self._store.run(tally)
+            except StoreAway:
+                owed.append(tally)
+            except redis.RedisError as error:
+                # It may have been counted: nobody knows, and it is not counted twice.
+                _report_untold(error)
+        self._refusals.owe(owed)
 
     def _hand_over(self) -> None:
         for member in self._local.run(Pending()):
             counted = self._local.run(Collect(member))
-            self._store.run(Deposit(member, tuple(_hours(counted))))
-            self._local.run(Acknowledge(member, counted))
+            try:
+                self._store.run(Deposit(member, tuple(_hours(counted))))
+            except redis.RedisError as error:
+                _report_untold(error)
+            else:
+                self._local.run(Acknowledge(member, counted))
+
+
+def _report_untold(error: redis.RedisError) -> None:
+    """What is wrong with one tenant's keys, or with one node of a cluster, keeps nobody else's counts back."""
+    if not is_away(error):
+        logger.warning("The store does not take what this process counted of a tenant (%s).", error)
 
 
 def _hours(counted: Counted) -> Iterator[HourCount]:

@@ -53,6 +53,11 @@ class _Heartbeat:
         with self._lock:
             self._held.pop(lease.id, None)
 
+    def held(self) -> list[Held]:
+        """The leases that are renewed now."""
+        with self._lock:
+            return list(self._held.values())
+
     def forget(self) -> None:
         """A forked child holds none of its parent's leases, and has none of its threads."""
         self._lock, self._held, self._thread = threading.RLock(), {}, None

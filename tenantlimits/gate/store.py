@@ -17,6 +17,7 @@ from tenantlimits.engine.memory import MemoryEngine
 from tenantlimits.engine.redis import RedisEngine
 from tenantlimits.gate.health import Health
 from tenantlimits.gate.keeper import Keeper
+from tenantlimits.gate.outcomes import Outcomes
 from tenantlimits.gate.refusals import Refusals
 from tenantlimits.gate.transport import transport
 
@@ -40,6 +41,7 @@ class _Stores:
         self.local = MemoryEngine(clock=now_us)
         self.refusals = Refusals()
         self.health = Health()
+        self.outcomes = Outcomes()
 
     @property
     def engine(self) -> Engine:
@@ -65,6 +67,11 @@ class _Stores:
         """Decide by another store from now on, or by the settings' again; answers what decided instead before."""
         before, self._instead = self._instead, engine
         return before
+
+    def validate(self) -> None:
+        """ImproperlyConfigured where the settings name no way to a store; nothing is connected yet."""
+        if self._instead is None and conf.STORE is Store.REDIS:
+            transport(self.health)
 
     def rebuild(self) -> None:
         """The settings name another store now; what was counted without one is handed to the one before."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
+from django.core.cache import InvalidCacheBackendError
 from django.core.exceptions import ImproperlyConfigured
 from redis.connection import parse_url
 
@@ -43,12 +44,12 @@ def _dial() -> Dial:
             connect_seconds=conf.CONNECT_TIMEOUT_SECONDS,
             answer_seconds=conf.STORE_TIMEOUT_SECONDS,
         )
-    except NotImplementedError as error:
+    except (NotImplementedError, InvalidCacheBackendError) as error:
         raise ImproperlyConfigured(
             f"CACHES[{conf.CACHE_ALIAS!r}] is not a django-redis cache: set its BACKEND to "
             "'django_redis.cache.RedisCache', or name another alias in TENANTLIMITS['CACHE_ALIAS']."
         ) from error
-    except UnknownConnections as error:
+    except (UnknownConnections, ImproperlyConfigured) as error:
         raise ImproperlyConfigured(f"CACHES[{conf.CACHE_ALIAS!r}]: {error}") from error
 
 

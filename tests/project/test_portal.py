@@ -284,6 +284,17 @@ def test_probes_ask_neither_store_nor_database(portal: Seeded, django_assert_num
     assert statuses == {200}
 
 
+def test_metrics_are_for_staff(browser: Api) -> None:
+    """V4, V6."""
+    browser("ada").get("/portal/")
+
+    shown = browser("staff").get("/metrics/")
+
+    assert 'tenantlimits_decisions_total{lane="reads",outcome="allowed"} 1.0' in shown.content.decode()
+    assert "tenantlimits_store_degraded 0.0" in shown.content.decode()
+    assert browser("ada").get("/metrics/").status_code == Client().get("/metrics/").status_code == 302
+
+
 def test_every_answer_says_when_the_request_arrived(api: Api) -> None:
     arrived = [float(api("acme").get("/api/projects/").headers["X-Arrived-At"]) for _ in range(2)]
 
