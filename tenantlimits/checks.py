@@ -12,9 +12,10 @@ Settings, each by its name in TENANTLIMITS:
 The project around them:
     E030 the middleware is missing     E031 it is there twice     E032 it stands before AuthenticationMiddleware
     E033 TenantThrottle without it     E034 USE_TZ is off         W035 CorsMiddleware stands after it
+    E036 uWSGI runs no threads
     E040 CACHE_ALIAS is not in CACHES  E041 it is Django's own Redis cache
     E042 it is no Redis cache          W043 cache.clear() would empty it
-    W044 STORE is "memory" in production
+    W044 STORE is "memory" in production                          E045 it makes no connections
     E050 a view names a lane that is in no setting
 The rows, with `check --database default` and before each migrate:
     W060 a limit's lane is in no setting                          W061 DEFAULT_TIER has no row
@@ -33,10 +34,12 @@ from django.db import connections, router
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils.module_loading import import_string
 
-from tenantlimits.conf import NAME, Store, conf, suggestion
+from tenantlimits.conf import NAME, Store, conf, suggestion, threads
 from tenantlimits.domain.errors import UnknownLane
 from tenantlimits.domain.limits import ALL_LANE
+from tenantlimits.engine.breaker import Unwatched
 from tenantlimits.gate.routes import View, lanes_named_by, view_name
+from tenantlimits.gate.transport import transport
 from tenantlimits.models import Limit, Override, Tenant, Tier
 
 MIDDLEWARE = "tenantlimits.middleware.TenantLimitsMiddleware"
@@ -178,6 +181,15 @@ def check_instants_have_a_zone(**_kwargs: object) -> Messages:
     ]
 
 
+def check_threads_run(**_kwargs: object) -> Messages:
+    """E036: uWSGI runs none unless it is told to. Only inside it can that be seen: a site refuses to start there."""
+    try:
+        threads.refuse_missing()
+    except ImproperlyConfigured:
+        return [Error(threads.WORDS, threads.REMEDY, id="tenantlimits.E036")]
+    return []
+
+
 def check_cache(**_kwargs: object) -> Messages:
     """E040 to E042: while STORE is "redis", CACHE_ALIAS is a cache of django-redis."""
     alias = _alias()
@@ -224,6 +236,18 @@ def _cache_hint(alias: str) -> str:
         f'Write in CACHES[{alias!r}]: "BACKEND": "django_redis.cache.RedisCache", '
         f'"LOCATION": {location or "redis://127.0.0.1:6379/1"!r}.'
     )
+
+
+def check_cache_makes_connections(**_kwargs: object) -> Messages:
+    """E045: its options are such that a connection can be made; no server is asked."""
+    if _alias() is None or check_names() or check_values() or check_cache():
+        return []
+    try:
+        transport(Unwatched())
+    except ImproperlyConfigured as error:
+        hint = f"Correct CACHES[{conf.CACHE_ALIAS!r}]: we connect by its LOCATION and OPTIONS, as django-redis does."
+        return [Error(str(error), hint, id="tenantlimits.E045")]
+    return []
 
 
 def check_cache_is_our_own(**_kwargs: object) -> Messages:
@@ -360,7 +384,9 @@ SETTINGS_CHECKS: tuple[Callable[..., Messages], ...] = (
     check_cors_is_outside,
     check_throttle_has_its_middleware,
     check_instants_have_a_zone,
+    check_threads_run,
     check_cache,
+    check_cache_makes_connections,
     check_cache_is_our_own,
     check_store_is_shared,
     check_lanes_of_views,

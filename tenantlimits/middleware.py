@@ -35,6 +35,7 @@ from tenantlimits.gate.requests import (
     record_of,
 )
 from tenantlimits.gate.routes import View, is_console, is_drf, operation_of
+from tenantlimits.gate.store import stores
 from tenantlimits.responses import add_fields, refusal
 from tenantlimits.tenancy import enter, leave
 
@@ -50,6 +51,7 @@ class TenantLimitsMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
         conf.validate()
+        stores.validate()
         self.get_response = get_response
         self.is_async = iscoroutinefunction(get_response)
         if self.is_async:

@@ -1,20 +1,27 @@
 """The system checks: each finds its mistake, under its id, and says what to do."""
 
 import re
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.core.checks import CheckMessage, run_checks
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.db import connection
+from django.http import HttpResponse
 from django.test import override_settings
 from django_redis.cache import RedisCache
 
 from tenantlimits import checks
-from tenantlimits.conf import SETTINGS
+from tenantlimits.conf import SETTINGS, conf
+from tenantlimits.middleware import TenantLimitsMiddleware
 from tenantlimits.models import Limit, Tenant, Tier
+from tenantlimits.testing import memory_engine
 
 REQUIRED = {"TENANT_RESOLVER": len, "DEFAULT_TIER": "free"}
 OWN_CACHE = {
@@ -105,6 +112,29 @@ def test_instants_without_a_zone_are_found(sound: Any) -> None:
     assert list(found()) == ["E034"]
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, ["E036"]),
+        ({"enable-threads": b"false"}, ["E036"]),
+        ({"enable-threads": True}, []),
+        ({"enable-threads": b"true"}, []),
+        ({"threads": [b"4"]}, []),
+        ({"gevent": b"100"}, []),
+    ],
+    ids=str,
+)
+def test_uwsgi_without_threads_is_found_and_does_not_start(
+    sound: Any, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], expected: list[str]
+) -> None:
+    """Its module is there only inside it, so one stands in for it here."""
+    monkeypatch.setitem(sys.modules, "uwsgi", SimpleNamespace(opt=options))
+
+    assert list(found()) == expected
+    with pytest.raises(ImproperlyConfigured, match="enable-threads = true") if expected else nullcontext():
+        conf.validate()
+
+
 def test_an_alias_that_no_cache_has_is_found(sound: Any) -> None:
     sound.TENANTLIMITS = REQUIRED | {"CACHE_ALIAS": "limit"}
 
@@ -129,8 +159,50 @@ def test_a_cache_that_is_no_redis_is_refused(sound: Any, backend: str) -> None:
     assert list(found()) == ["E042"]
 
 
+@pytest.mark.parametrize(
+    ("location", "options", "words"),
+    [
+        ("unix:///redis.sock?ssl_ca_certs=x", {}, "makes no UnixDomainSocketConnection"),
+        ("redis://127.0.0.1:1/8", {"CONNECTION_POOL_KWARGS": {"connection_class": object}}, "object is no kind of"),
+        ("127.0.0.1:6379", {}, "Redis URL must specify one of the following schemes"),
+        ("redis://127.0.0.1:six/0", {}, "'six'"),
+        ("redis://sentinel/0", {"CONNECTION_FACTORY": "django_redis.pool.SentinelConnectionFactory"}, "SENTINELS must"),
+    ],
+)
+def test_a_cache_of_which_no_connection_can_be_made_is_refused(
+    sound: Any, location: str, options: dict[str, Any], words: str
+) -> None:
+    """Also where a server starts without system checks."""
+    sound.CACHES = {"limits": OWN_CACHE["limits"] | {"LOCATION": location, "OPTIONS": options}}
+
+    messages = found()
+
+    assert list(messages) == ["E045"]
+    assert words in messages["E045"].msg
+    with pytest.raises(ImproperlyConfigured, match=words):
+        TenantLimitsMiddleware(HttpResponse)
+
+
+def test_a_cluster_has_no_databases_and_its_password_is_not_shown(sound: Any) -> None:
+    sound.TENANTLIMITS = sound.TENANTLIMITS | {"CLUSTER": True}
+    sound.CACHES = {"limits": OWN_CACHE["limits"] | {"LOCATION": "redis://:secret@127.0.0.1:6379/1"}}
+
+    messages = found()
+
+    assert list(messages) == ["E045"]
+    assert "database 0" in messages["E045"].msg
+    assert "secret" not in messages["E045"].msg
+
+
+def test_a_store_that_was_replaced_needs_no_cache(sound: Any) -> None:
+    """In a host's own tests, which may have none."""
+    sound.CACHES = {}
+    with memory_engine():
+        TenantLimitsMiddleware(HttpResponse)
+
+
 def test_a_subclass_of_the_redis_cache_will_do(sound: Any) -> None:
-    sound.CACHES = {"limits": {"BACKEND": "tests.test_checks.HostCache"}}
+    sound.CACHES = {"limits": OWN_CACHE["limits"] | {"BACKEND": "tests.test_checks.HostCache"}}
 
     assert found() == {}
 

@@ -16,10 +16,11 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from tenantlimits.conf import parsing
+from tenantlimits.conf import parsing, threads
 from tenantlimits.conf.parsing import Function, HeaderStyle, Responses, Store, suggestion, zone_named
-from tenantlimits.domain.errors import UnknownLane
+from tenantlimits.domain.errors import UnknownLane, UnknownPool
 from tenantlimits.domain.lanes import Lane
+from tenantlimits.domain.pools import PoolSpec
 
 __all__ = ["NAME", "SETTINGS", "Function", "HeaderStyle", "Responses", "Store", "conf", "suggestion", "zone_named"]
 
@@ -122,6 +123,11 @@ class Conf:
         return self._get("DEFAULT_LANE", parsing.lane_name, "default")
 
     @property
+    def POOLS(self) -> dict[str, PoolSpec]:
+        """Every pool of which tenants have shares."""
+        return self._get("POOLS", self._pools, {})
+
+    @property
     def CONNECT_TIMEOUT_SECONDS(self) -> float:
         """The longest that connecting to the store may take."""
         return self._get("CONNECT_TIMEOUT_SECONDS", parsing.seconds(0.001, 60), 0.25)
@@ -171,6 +177,14 @@ class Conf:
                 f"Lane {name!r} is not in {NAME}['LANES']: known are {', '.join(known)}.{suggestion(name, known)}"
             ) from None
 
+    def pool(self, name: str) -> PoolSpec:
+        """The pool of that name, or UnknownPool with those there are."""
+        known = self.POOLS
+        if name not in known:
+            there = f"known are {', '.join(known)}" if known else "there are none"
+            raise UnknownPool(f"Pool {name!r} is not in {NAME}['POOLS']: {there}.{suggestion(name, known)}")
+        return known[name]
+
     def refuse_unknown_names(self) -> None:
         """ImproperlyConfigured where TENANTLIMITS is no dict, or has a key that is no setting."""
         for name in self._raw():
@@ -182,6 +196,7 @@ class Conf:
 
     def validate(self) -> None:
         """ImproperlyConfigured for the first thing that is wrong; for servers, which run no system checks."""
+        threads.refuse_missing()
         self.refuse_unknown_names()
         for name in SETTINGS:
             getattr(self, name)
@@ -191,7 +206,10 @@ class Conf:
         self._kept = _Kept()
 
     def _lanes(self, raw: object) -> dict[str, Lane]:
-        return {self.DEFAULT_LANE: Lane(name=self.DEFAULT_LANE)} | parsing.lanes(raw)
+        return {self.DEFAULT_LANE: Lane(name=self.DEFAULT_LANE)} | parsing.lanes(raw, self.POOLS)
+
+    def _pools(self, raw: object) -> dict[str, PoolSpec]:
+        return parsing.pools(raw, self.LEASE_SECONDS)
 
     def _raw(self) -> Mapping[str, object]:
         raw = getattr(settings, NAME, {})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -14,8 +14,9 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from tenantlimits.domain.errors import InvalidCost
-from tenantlimits.domain.lanes import MILLI, Lane, OnStoreFailure, milli
+from tenantlimits.domain.lanes import MILLI, Excess, Lane, OnStoreFailure, milli
 from tenantlimits.domain.limits import ALL_LANE
+from tenantlimits.domain.pools import MAX_SLOTS, PoolSpec, Scope
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
@@ -120,6 +121,12 @@ def seconds(low: float, high: float) -> Callable[[object], float]:
     return parse
 
 
+def part(raw: object) -> float:
+    if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 <= raw <= 1:
+        raise ValueError("write a part from 0 (none) to 1 (all), such as 0.5.")
+    return float(raw)
+
+
 def choice(enum: type[E]) -> Callable[[object], E]:
     words = [member.value for member in enum]
 
@@ -171,6 +178,17 @@ _LANE: Mapping[str, Callable[[object], Any]] = {
     "counts_in_all": flag,
     "on_store_failure": choice(OnStoreFailure),
     "max_hold_seconds": optional(seconds(0.001, 86_400)),
+    "pool": optional(word),
+    "excess": choice(Excess),
+    "wait_seconds": optional(seconds(0.001, 3600)),
+    "queue": optional(whole(0, MAX_SLOTS)),
+}
+_POOL: Mapping[str, Callable[[object], Any]] = {
+    "scope": choice(Scope),
+    "capacity": whole(1, MAX_SLOTS),
+    "lendable": part,
+    "queue": whole(0, MAX_SLOTS),
+    "lease_seconds": optional(seconds(1, 3600)),
 }
 
 
@@ -178,20 +196,60 @@ def responses(raw: object) -> Responses:
     return Responses(**options(raw, _RESPONSES))
 
 
-def lanes(raw: object) -> dict[str, Lane]:
+def lanes(raw: object, pools: Collection[str]) -> dict[str, Lane]:
     if not isinstance(raw, Mapping):
         raise ValueError("write a dict of lanes, such as {'exports': {'cost': 50}}.")  # noqa: TRY004 - as above
-    return {name: lane(name, spec) for name, spec in raw.items()}
+    return {name: lane(name, spec, pools) for name, spec in raw.items()}
 
 
-def lane(name: object, spec: object) -> Lane:
+def lane(name: object, spec: object, pools: Collection[str]) -> Lane:
     try:
-        return Lane(name=lane_name(name), **options(spec, _LANE))
+        found = Lane(name=lane_name(name), **options(spec, _LANE))
+        _check_excess(found, pools)
     except ValueError as error:
         raise ValueError(f"lane {name!r}: {error}") from error
+    return found
+
+
+def _check_excess(lane: Lane, pools: Collection[str]) -> None:
+    """ValueError where what is said of waiting has nothing to act on."""
+    if lane.pool is not None and lane.pool not in pools:
+        there = f"there are {', '.join(pools)}" if pools else "there are none"
+        raise ValueError(
+            f"'pool' is {lane.pool!r}, which is not in POOLS: {there}; add it there.{suggestion(lane.pool, pools)}"
+        )
+    if lane.pool is None and lane.excess is Excess.WAIT:
+        raise ValueError("'excess' is 'wait', but the lane has no 'pool' of which a slot could be waited for.")
+    if lane.excess is Excess.WAIT and lane.wait_seconds is None:
+        raise ValueError("'excess' is 'wait': write for how long at most, such as 'wait_seconds': 10.")
+    for key, value in (("wait_seconds", lane.wait_seconds), ("queue", lane.queue)):
+        if lane.excess is not Excess.WAIT and value is not None:
+            raise ValueError(f"{key!r} is {value!r}, but nothing waits: take it out, or write 'excess': 'wait'.")
 
 
 def lane_name(raw: object) -> str:
     if raw == ALL_LANE:
         raise ValueError(f"{ALL_LANE!r} is reserved, since it counts every request: write another name.")
     return word(raw)
+
+
+def pools(raw: object, lease_seconds: float) -> dict[str, PoolSpec]:
+    if not isinstance(raw, Mapping):
+        raise ValueError("write a dict of pools, such as {'exports': {'capacity': 10}}.")  # noqa: TRY004 - as above
+    return {name: pool(name, spec, lease_seconds) for name, spec in raw.items()}
+
+
+def pool(name: object, spec: object, lease_seconds: float) -> PoolSpec:
+    """A pool; `lease_seconds` is what a fleet's pool has that says nothing of it."""
+    try:
+        parsed = options(spec, _POOL)
+        if "capacity" not in parsed:
+            raise ValueError("'capacity' is missing: write how many slots it has for everyone, such as 10.")  # noqa: TRY301 - one place words whatever is wrong
+        found = PoolSpec(name=word(name), **parsed)
+        if found.scope is Scope.PROCESS and found.lease_seconds is not None:
+            raise ValueError("'lease_seconds' is for a pool of scope 'fleet': take it out.")  # noqa: TRY301 - as above
+    except ValueError as error:
+        raise ValueError(f"pool {name!r}: {error}") from error
+    if found.scope is Scope.FLEET and found.lease_seconds is None:
+        return replace(found, lease_seconds=lease_seconds)
+    return found

@@ -34,14 +34,16 @@ def current(term: Term, state: Kept | None, now_us: float, lease_us: int) -> Kep
     raise AssertionError(f"{term.spec} cannot have the state {state}")
 
 
-def ahead(state: Kept, now_us: float, lease_us: int) -> bool:
+def ahead(term: Term, state: Kept, now_us: float, lease_us: int) -> bool:
     """Whether a state was written at a time that the clock has not reached."""
-    match state:
-        case BucketState() | CounterState():
+    match term.spec, state:
+        case _, BucketState() | CounterState():
             return state.at_us > now_us
-        case tuple():
+        case _, tuple():
             return bool(state) and state[-1].at_us > now_us
-        case dict():
+        case Quota() as quota, QuotaState():
+            return windows.is_ahead(quota, state)
+        case _, dict():
             return bool(state) and next(reversed(state.values())) > now_us + lease_us
     return False
 

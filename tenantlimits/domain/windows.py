@@ -11,6 +11,10 @@ from dataclasses import dataclass, replace
 from tenantlimits.domain.limits import MAX_LOG_AMOUNT
 
 
+MARGIN_US = 86_400_000_000.0
+"""By so much the end of a period that has begun may lie after the next one of another time zone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Log:
     """At most `amount` in every window of `window_us`."""
@@ -99,7 +103,8 @@ class Quota:
 class QuotaState:
     """`used` milli-units in the period that ends at `end_us`.
 
-    A period that has begun runs to its own end: a new time zone or anchor day counts from the next one on.
+    A period that has begun runs to its own end: a new time zone or anchor day counts from the next one on. One that
+    ends later than any that can have begun is of a clock that has stepped back: what was used counts in that of now.
     """
 
     used: float = 0.0
@@ -108,7 +113,14 @@ class QuotaState:
 
 def current(quota: Quota, state: QuotaState, now_us: float) -> QuotaState:
     """The state of the period of this moment."""
-    return state if now_us < state.end_us else QuotaState(0.0, quota.end_at(now_us))
+    if now_us >= state.end_us:
+        return QuotaState(0.0, quota.end_at(now_us))
+    return QuotaState(state.used, quota.end_at(now_us)) if is_ahead(quota, state) else state
+
+
+def is_ahead(quota: Quota, state: QuotaState) -> bool:
+    """Whether the period ends later than any that can have begun by now."""
+    return state.end_us > quota.next_end_us + MARGIN_US
 
 
 def counted(state: QuotaState, cost: float) -> QuotaState:

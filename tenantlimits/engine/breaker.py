@@ -6,6 +6,7 @@ under way when it stopped; a thread that lives as long as the trouble asks again
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import threading
@@ -15,10 +16,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import redis
-from redis.exceptions import ClusterDownError, OutOfMemoryError, ReadOnlyError
+from redis.exceptions import ClusterDownError, InvalidResponse, OutOfMemoryError, ReadOnlyError
 
 PROBE_SECONDS = 0.25
 """Between two probes; each process waits a fifth more or less than that."""
+RELAPSE_SECONDS = 1.0
+MOST_PATIENT = 4
+"""A server that fails again so soon is left alone before the next probe, for up to so many times PROBE_SECONDS."""
 STALLED_SECONDS = 3.0
 """A probing thread that was silent for so long does not run (a server without threads): a caller probes instead."""
 
@@ -87,8 +91,11 @@ def raise_if_error(replies: Sequence[object]) -> None:
             raise reply
 
 
-def named(error: OSError, *, is_new: bool) -> redis.RedisError:
-    """Trouble with a socket by redis-py's name for it; `is_new` where nothing had been asked on it before."""
+def named(error: OSError | InvalidResponse, *, is_new: bool) -> redis.RedisError:
+    """Trouble with a socket by redis-py's name for it; `is_new` where nothing had been asked on it before.
+
+    A peer that talks nonsense on a new connection is no store, so that the next caller would not be served either.
+    """
     if isinstance(error, TimeoutError):
         return redis.TimeoutError("The server did not answer in time.")
     kind = redis.ConnectionError if is_new else ConnectionBroke
@@ -102,7 +109,8 @@ class Breaker:
         self.outage: Outage | None = None
         self._probe, self._watch = probe, watch
         self._lock = threading.Lock()
-        self._tried_at = 0.0
+        self._tried_at = self._closed_at = -math.inf
+        self._patience = 0
         self._pid = os.getpid()
 
     def check(self) -> None:
@@ -125,6 +133,9 @@ class Breaker:
                 return
             self._tried_at = time.monotonic()
             self.outage = Outage(error, self._tried_at)
+            # A probe that is answered proves little where scripts are not: then each closing costs callers their time.
+            is_relapse = self._tried_at - self._closed_at < RELAPSE_SECONDS
+            self._patience = min(2 * self._patience or 1, MOST_PATIENT) if is_relapse else 0
         self._watch.opened(error)
         try:
             threading.Thread(target=self._wait, name="tenantlimits-probe", daemon=True).start()
@@ -132,6 +143,7 @@ class Breaker:
             return
 
     def _wait(self) -> None:
+        time.sleep(self._patience * PROBE_SECONDS)
         while self.outage is not None and not self._answers():
             time.sleep(PROBE_SECONDS * _chance.uniform(0.8, 1.2))
 
@@ -147,5 +159,6 @@ class Breaker:
     def _close(self) -> None:
         with self._lock:
             outage, self.outage = self.outage, None
+            self._closed_at = time.monotonic()
         if outage is not None:
             self._watch.closed(time.monotonic() - outage.began_at)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 
 import redis
 from redis.crc import key_slot
-from redis.exceptions import AskError, MovedError
+from redis.exceptions import AskError, InvalidResponse, MovedError
 
 from tenantlimits.engine.breaker import Breaker, Unwatched, Watch
 from tenantlimits.engine.connections import Connections
@@ -203,8 +203,11 @@ def _owners(ranges: Sequence[Sequence[Reply]], asked: Address) -> list[Address]:
     """The owner of each shard, from the reply of CLUSTER SLOTS. A node that does not know its host is the one asked."""
     found: list[Address] = []
     for slot in _SLOT_OF_SHARD:
-        owner = next((one[2] for one in ranges if one[0] <= slot <= one[1]), None)
-        if owner is None:
-            raise redis.exceptions.ClusterDownError(f"CLUSTERDOWN Slot {slot} is not served by any node.")
-        found.append(((owner[0] or b"").decode() or asked[0], int(owner[1])))
+        try:
+            owner = next((one[2] for one in ranges if one[0] <= slot <= one[1]), None)
+            if owner is None:
+                raise redis.exceptions.ClusterDownError(f"CLUSTERDOWN Slot {slot} is not served by any node.")
+            found.append(((owner[0] or b"").decode() or asked[0], int(owner[1])))
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            raise InvalidResponse(f"{ranges!r} is no answer to CLUSTER SLOTS.") from error
     return found

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import redis
+from redis.exceptions import InvalidResponse
 
 from tenantlimits.engine import resp
 from tenantlimits.engine.breaker import Breaker, Unwatched, Watch, is_away, named, raise_if_away, raise_if_error
@@ -61,7 +62,7 @@ class Connections:
             raise
         try:
             replies = _converse(connection._sock, commands, self._dial.answer_seconds)
-        except OSError as error:
+        except (OSError, InvalidResponse) as error:
             connection.disconnect()
             raise self._failed(named(error, is_new=is_new)) from error
         except BaseException as error:
@@ -107,7 +108,7 @@ class Connections:
         try:
             replies = _converse(connection._sock, [packed], self._dial.answer_seconds)
             raise_if_error(replies)
-        except OSError as error:
+        except (OSError, InvalidResponse) as error:
             connection.disconnect()
             raise named(error, is_new=True) from error
         except BaseException:
@@ -145,6 +146,8 @@ def _converse(socket: Any, commands: Sequence[bytes], answer_seconds: float) -> 
             rest = resp.read(rest + (socket.recv(_CHUNK) or _ended()), replies, wanted)
             if len(replies) < wanted and time.monotonic() > until:
                 raise TimeoutError
+    if rest:
+        raise InvalidResponse("it sent what nobody had asked for")
     raise_if_away(replies)
     return replies
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Mapping
 from copy import copy
+from functools import cache
 from typing import Any
 
 import redis
 import redis.asyncio
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from redis.sentinel import Sentinel, SentinelConnectionPool
+from redis.sentinel import SentinelConnectionPool
+
+from tenantlimits.engine.sentinels import Sentinels
 
 # What would send a command twice, or belongs to the pool and not to its connections.
 _NOT_OURS = frozenset((
@@ -49,12 +53,9 @@ class Dial:
         fixed = bounds | {"decode_responses": False, "protocol": 2, "health_check_interval": 0}
         options = pool.connection_kwargs | fixed
         self._options = {name: value for name, value in options.items() if name not in _NOT_OURS}
+        _try(self._class, self._options)
         self.answer_seconds = answer_seconds
-        self._service: str = ""
-        self._sentinel: Sentinel | None = None
-        if isinstance(pool, SentinelConnectionPool):
-            self._service = pool.service_name
-            self._sentinel = _bounded(pool.sentinel_manager, bounds)
+        self._sentinels = Sentinels(pool, bounds) if isinstance(pool, SentinelConnectionPool) else None
 
     def to(self, host: str, port: int) -> Dial:
         """The same for another server: a node of the cluster that this one belongs to."""
@@ -90,13 +91,13 @@ class Dial:
 
     def _address(self) -> dict[str, Any]:
         """Where the master is now, which only Sentinel knows; else the options say it."""
-        if self._sentinel is None:
+        if self._sentinels is None:
             return {}
-        host, port = self._sentinel.discover_master(self._service)  # type: ignore[no-untyped-call]  # redis-py has no types for it
+        host, port = self._sentinels.master()
         return {"host": host, "port": port}
 
     async def _aaddress(self) -> dict[str, Any]:
-        return await asyncio.to_thread(self._address) if self._sentinel is not None else {}
+        return await asyncio.to_thread(self._address) if self._sentinels is not None else {}
 
     def _async_options(self) -> dict[str, Any]:
         """Those that a connection of an event loop has; UnknownConnections where it lacks one that is set."""
@@ -117,17 +118,15 @@ def _kind(connection_class: type) -> tuple[Any, Any]:
     raise UnknownConnections(f"{connection_class.__name__} is no kind of redis-py's TCP, TLS or Unix connection.")
 
 
-def _bounded(sentinel: Sentinel, bounds: dict[str, float]) -> Sentinel:
-    """The same sentinels, where each costs no more than a server; redis-py would wait for ever and try again."""
-    bounded = Sentinel([], sentinel.min_other_sentinels)  # type: ignore[no-untyped-call]  # redis-py has no types for it
-    bounded._force_master_ip = getattr(sentinel, "_force_master_ip", None)
-    for client in sentinel.sentinels:
-        pool = client.connection_pool
-        options = pool.connection_kwargs | bounds | {"retry": _once()}
-        bounded.sentinels.append(redis.Redis(connection_pool=redis.ConnectionPool(pool.connection_class, **options)))
-    return bounded
+def _try(connection_class: Any, options: Mapping[str, Any]) -> None:
+    """UnknownConnections where such a connection cannot be made, whatever is at the other end."""
+    try:
+        connection_class(**options)
+    except (TypeError, ValueError, redis.RedisError) as error:
+        raise UnknownConnections(f"redis-py makes no {connection_class.__name__} of its options: {error}.") from error
 
 
+@cache
 def _parameters(connection_class: type) -> frozenset[str]:
     """Every option that a class of connections takes."""
     constructors = [vars(one)["__init__"] for one in connection_class.__mro__ if "__init__" in vars(one)]

@@ -83,6 +83,12 @@ def probe_key(prefix: str, shard: int = 0) -> str:
     return f"{tag(prefix, shard)}:probe"
 
 
+def type_of(name: str) -> str:
+    """The type that a key of ours has, as the store names it."""
+    part = name.rpartition("}:")[2].partition(":")[0]
+    return {"h": "hash", "pending": "set", "processes": "zset"}.get(part, "string")
+
+
 def member_keys(prefix: str, shard: int, member: str) -> Keys:
     """The keys of a tenant alone. "" is the shard's anonymous tenant."""
     start = tag(prefix, shard)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
-import redis
+from redis.exceptions import InvalidResponse
 
 from tenantlimits.engine import resp
 from tenantlimits.engine.breaker import named, raise_if_away
@@ -46,7 +46,7 @@ class Conversation(asyncio.Protocol):
         self.is_over = self._transport.is_closing()
 
     async def ask(self, commands: Sequence[bytes], answer_seconds: float) -> list[Reply]:
-        """A reply for each command. OSError where there is none."""
+        """A reply for each command. OSError where there is none, InvalidResponse where it cannot be read."""
         question = _Question(len(commands), self._loop.create_future())
         self._asked.append(question)
         timer = self._loop.call_later(answer_seconds, self._end, TimeoutError())
@@ -61,8 +61,8 @@ class Conversation(asyncio.Protocol):
         """Part of a reply, or several."""
         try:
             self._read(data)
-        except (redis.RedisError, ValueError) as error:
-            self._end(ConnectionResetError(f"its replies cannot be read: {error}"))
+        except InvalidResponse as error:
+            self._end(error)
 
     def _read(self, data: bytes) -> None:
         rest = self._rest + data
@@ -77,7 +77,7 @@ class Conversation(asyncio.Protocol):
                 first.answered.set_result(None)
         self._rest = rest
         if rest and not self._asked:
-            self._end(ConnectionResetError("it sent what nobody had asked for"))
+            self._end(InvalidResponse("it sent what nobody had asked for"))
 
     def connection_lost(self, error: Exception | None) -> None:
         """The server has closed the connection, or it broke."""
@@ -127,7 +127,7 @@ class LoopConnections:
             conversation = await self._renewed(kept)
         try:
             replies = await conversation.ask(commands, self._dial.answer_seconds)
-        except OSError as error:
+        except (OSError, InvalidResponse) as error:
             raise named(error, is_new=conversation.is_new) from error
         raise_if_away(replies)
         return replies

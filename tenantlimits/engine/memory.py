@@ -163,7 +163,7 @@ class MemoryEngine:
         stepped_back = {
             term.subject
             for term in plan.asked
-            if (state := self._state(keys, term)) is not None and states.ahead(state, now_us, plan.lease_us)
+            if (state := self._state(keys, term)) is not None and states.ahead(term, state, now_us, plan.lease_us)
         }
         for term, state in zip(plan.asked, current, strict=True):
             if term.subject in stepped_back:

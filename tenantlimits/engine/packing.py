@@ -91,6 +91,8 @@ class Compiled:
         if reply[0] > Status.ALLOWED:
             return Answer(STATUSES[reply[0]], _STALE.unpack(reply)[1])
         status, now_us, mask = _DECIDED.unpack_from(reply)
+        if len(reply) < self.reply.size:  # the states are read later, where nobody expects trouble with the store
+            raise ValueError(f"{len(self.specs)} states are not in {len(reply)} bytes")
         fits = self.all_fit if not mask else tuple(not int(mask) >> bit & 1 for bit in range(len(self.specs)))
         return Answer(STATUSES[status], now_us, fits, _States(self, reply))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import redis
+from redis.exceptions import InvalidResponse, NoPermissionError
 
 from tenantlimits.domain.plans import Plan, Stamps, Subject
 from tenantlimits.engine import resp, scripts
@@ -34,6 +35,7 @@ from tenantlimits.engine.base import (
     Tally,
     Transport,
 )
+from tenantlimits.engine.breaker import is_away
 from tenantlimits.engine.hours import closed_hour, hour_count, hour_field, packed_hour, packed_tally
 from tenantlimits.engine.keys import (
     SHARDS,
@@ -53,6 +55,8 @@ R = TypeVar("R")
 
 _NUMBERS = tuple(bulk(number) for number in range(7))
 """How many keys a script gets, packed: stamp, closed hours, pending set and three subjects at most."""
+_UNREADABLE = (struct.error, TypeError, ValueError, LookupError, AttributeError)
+"""What reading a reply of another form raises. A `try` costs nothing; asking about the form would, at every decision."""
 
 
 Call = tuple[Sequence[bytes], Callable[[list[Reply]], Any], Script | None]
@@ -80,20 +84,32 @@ class RedisEngine:
         """Run a command; redis.RedisError where the store cannot be reached or answers with an error."""
         commands, read, script = self._calls[type(command)](command)
         replies = self._connections.exchange(commands)
-        unknown = _unknown(replies)
-        if unknown:
-            _mend(replies, unknown, self._connections.exchange(_again(commands, unknown, script)))
-        result: R = read(replies)
+        try:
+            unknown = _unknown(replies)
+            if unknown:
+                _mend(replies, unknown, self._connections.exchange(_again(commands, unknown, script)))
+            result: R = read(replies)
+        except redis.ResponseError as error:
+            self._connections.exchange(self._discarding(commands, script, error))
+            raise
+        except _UNREADABLE as error:
+            raise _unreadable(replies) from error
         return result
 
     async def arun(self, command: Command[R]) -> R:
         """The same from an event loop."""
         commands, read, script = self._calls[type(command)](command)
         replies = await self._connections.aexchange(commands)
-        unknown = _unknown(replies)
-        if unknown:
-            _mend(replies, unknown, await self._connections.aexchange(_again(commands, unknown, script)))
-        result: R = read(replies)
+        try:
+            unknown = _unknown(replies)
+            if unknown:
+                _mend(replies, unknown, await self._connections.aexchange(_again(commands, unknown, script)))
+            result: R = read(replies)
+        except redis.ResponseError as error:
+            await self._connections.aexchange(self._discarding(commands, script, error))
+            raise
+        except _UNREADABLE as error:
+            raise _unreadable(replies) from error
         return result
 
     def close(self) -> None:
@@ -243,6 +259,19 @@ class RedisEngine:
         head = resp.count(3 + len(keys) + len(arguments))
         return b"".join([head, *script.call, _NUMBERS[len(keys)], *keys, *arguments])
 
+    def _discarding(
+        self, commands: Sequence[bytes], script: Script | None, error: redis.ResponseError
+    ) -> Sequence[bytes]:
+        """What to send after an error: what cannot be read under the keys of a script would fail for ever.
+
+        This call fails all the same. Nothing is sent where the error says something of the server, or of our account.
+        """
+        if script is None or is_away(error) or isinstance(error, NoPermissionError):
+            return []
+        discard = self._whole("discard")
+        load = resp.command([bulk("SCRIPT"), bulk("LOAD"), bulk(discard.text)])
+        return [load, *(self._packed(discard, _keys_in(one), []) for one in commands)]
+
     def _names(self, identity: Identity) -> Mapping[int, bytes]:
         return packed_keys(self._prefix, identity.tenant, identity.user, identity.credential)
 
@@ -261,6 +290,18 @@ def _unknown(replies: list[Reply]) -> list[int]:
                 raise reply
             unknown.append(number)
     return unknown
+
+
+def _keys_in(packed: bytes) -> list[bytes]:
+    """The keys of a packed run of a script."""
+    found: list[list[bytes]] = []
+    resp.read(packed, found, 1)
+    _, _, number, *rest = found[0]
+    return [bulk(key) for key in rest[: int(number)]]
+
+
+def _unreadable(replies: list[Reply]) -> InvalidResponse:
+    return InvalidResponse(f"{str(replies)[:200]} is no answer of our scripts: is another program using the server?")
 
 
 def _again(commands: Sequence[bytes], unknown: list[int], script: Script | None) -> list[bytes]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import redis
 from redis.connection import DefaultParser
-from redis.exceptions import InvalidResponse
+from redis.exceptions import InvalidResponse, ResponseError
 
 Reply = Any
 """What a server answers: bytes, int, None, a redis.RedisError or a list of these."""
+_DEEPEST = 16
+"""Lists in lists that are read; scripts and CLUSTER SLOTS answer four."""
 
 
 class Incomplete(Exception):
@@ -38,19 +41,27 @@ def command(arguments: Sequence[bytes]) -> bytes:
 
 
 def read(data: bytes, replies: list[Reply], count: int) -> bytes:
-    """Add the replies in the data until there are `count`; answers what is left, the beginning of the next."""
+    """Add the replies in the data until there are `count`; answers what is left, the beginning of the next.
+
+    InvalidResponse where the data are no replies in RESP2: then nobody knows what the next bytes would mean.
+    """
     at = 0
     try:
         while len(replies) < count:
-            one, at = reply(data, at)
+            one, at = reply(data, at, _DEEPEST)
             replies.append(one)
     except Incomplete:
         pass
+    except ValueError as error:
+        raise InvalidResponse(f"what it says is no reply in RESP2: {error}") from error
     return data[at:]
 
 
-def reply(data: bytes, at: int) -> tuple[Reply, int]:
-    """The reply that begins at `at`, and where the next one will begin. Error replies are answered, not raised."""
+def reply(data: bytes, at: int, depth: int) -> tuple[Reply, int]:
+    """The reply that begins at `at`, and where the next one will begin. Error replies are answered, not raised.
+
+    ValueError where there is none. A list may have lists in it, `depth` of them one in another.
+    """
     end = data.find(b"\r\n", at)
     if end < 0:
         raise Incomplete
@@ -65,19 +76,29 @@ def reply(data: bytes, at: int) -> tuple[Reply, int]:
     if kind == b":":
         return int(line), at
     if kind == b"*":
-        return _array(data, at, int(line))
+        return _array(data, at, int(line), depth)
     if kind == b"-":
-        return DefaultParser.parse_error(line.decode(errors="replace")), at  # type: ignore[no-untyped-call]  # redis-py has no types for it
+        return _error(line.decode(errors="replace")), at
     if kind == b"+":
         return line, at
-    raise InvalidResponse(f"{kind + line!r} is no reply in RESP2.")
+    raise ValueError(f"nothing begins with {kind!r}")
 
 
-def _array(data: bytes, at: int, length: int) -> tuple[Reply, int]:
+def _array(data: bytes, at: int, length: int, depth: int) -> tuple[Reply, int]:
     if length < 0:
         return None, at
+    if not depth:
+        raise ValueError(f"more than {_DEEPEST} lists stand one in another")
     items = []
     for _ in range(length):
-        item, at = reply(data, at)
+        item, at = reply(data, at, depth - 1)
         items.append(item)
     return items, at
+
+
+def _error(text: str) -> redis.RedisError:
+    try:
+        error: redis.RedisError = DefaultParser.parse_error(text)  # type: ignore[no-untyped-call]  # redis-py has no types for it
+    except ValueError:  # a redirection without an address
+        return ResponseError(text)
+    return error

@@ -35,6 +35,8 @@ SNIPPETS = {
     "Bucket": "token_bucket", "Quota": "calendar_quota", "Counter": "sliding_counter", "Log": "sliding_log",
     "Cap": "concurrency",
 }  # fmt: skip
+KINDS = {"Bucket": 0, "Quota": 1, "Counter": 2, "Log": 4, "Cap": 5}
+"""The low 3 bits of a state id."""
 NUMBERS = {
     "Bucket": ("burst", "per_us", "mode"),
     "Quota": ("amount", "ends", "next_end", "mode"),
@@ -44,7 +46,7 @@ NUMBERS = {
 }
 # What usage.lua leaves: the lane's numbers, between what stands before and after them.
 USAGE = {"before": "c0", "allowed": "I", "refusals": "I", "peak": "H", "spent": "d", "after": "c0"}
-TIMELESS = ("move", "release")
+TIMELESS = ("discard", "move", "release")
 """Scripts that need no clock, and so do not ask for it."""
 GROUP = 8
 """So many limits are read from the policy at once: one unpack is cheaper than eight, but Lua has only 200 locals."""
@@ -267,7 +269,8 @@ class _Composer:
         yield f"local state{j}, after{j}, moved{j} = kept{j}, nil, false"
         yield f"if sub(state{j}, 9, {fixed_at - 1}) ~= shape{j} then"
         yield f"{_source('layout')}\n{_source('remap')}"
-        yield f"state{j}, after{j} = remap(state{j}, shape{j})\nend"
+        kinds = "".join(f"\\{KINDS[term.spec]}" for _, term in terms)
+        yield f"state{j}, after{j} = remap(state{j}, shape{j}, '{kinds}')\nend"
         if fields:
             yield f"local {', '.join(fields)} = unpack('<{_format(fields)}', state{j}, {fixed_at})"
         yield f"local end{j} = {fixed_at + sum(term.fixed_bytes for _, term in terms)}"

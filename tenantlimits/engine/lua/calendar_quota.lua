@@ -3,6 +3,9 @@
 -- read
 if now >= b$i then
   a$i, b$i = 0, now < ends$i and ends$i or next_end$i
+elseif not (b$i <= next_end$i + 864e8) then
+  -- No period that has begun ends so late: the clock stepped back, and what was used counts in that of now.
+  b$i, moved$j = now < ends$i and ends$i or next_end$i, true
 end
 -- fits
 a$i + $cost <= amount$i or $cost == 0

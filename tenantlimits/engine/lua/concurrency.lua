@@ -10,7 +10,7 @@ if n$i > 0 and unpack('<d', tail$i, 16 * n$i - 7) > now + lease_us then
   tail$i, moved$j = table.concat(anew), true
 end
 local first = 1
-while first < 16 * n$i and unpack('<d', tail$i, first + 8) <= now do first = first + 16 end
+while first < 16 * n$i and not (unpack('<d', tail$i, first + 8) > now) do first = first + 16 end
 if first > 1 then
   tail$i = sub(tail$i, first)
   n$i = #tail$i / 16

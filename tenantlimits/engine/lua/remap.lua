@@ -1,7 +1,8 @@
 -- remap: the slow path, where the limits of a subject are no longer those that its state was written for.
 
--- The state in the shape that the policy expects, by state ids; limits that are new start unused.
-local function remap(state, shape)
+-- The state in the shape that the policy expects, by state ids; limits that are new start unused. `kinds` are those
+-- of the limits that the script was made for: no policy for another one may write a state.
+local function remap(state, shape, kinds)
   local known = {}
   local n, fixed, tail, after = measure(state)
   for i = 1, n do
@@ -11,9 +12,11 @@ local function remap(state, shape)
     known[id] = {sub(state, fixed, fixed + FIXED[kind] - 1), sub(state, tail, tail + length - 1)}
     fixed, tail = fixed + FIXED[kind], tail + length
   end
+  if sub(shape, 1, 2) ~= string.char(LAYOUT, #kinds) then error('the policy is for another script') end
   local fields, tails = {}, {}
   for at = 3, #shape, 4 do
     local id = sub(shape, at, at + 3)
+    if byte(id, 4) % 8 ~= byte(kinds, #fields + 1) then error('the policy is for another script') end
     local one = known[id] or {string.rep('\0', FIXED[byte(id, 4) % 8]), ''}
     fields[#fields + 1], tails[#tails + 1] = one[1], one[2]
   end

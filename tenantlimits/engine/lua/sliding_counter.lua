@@ -18,7 +18,7 @@ elseif start == window + period$i then
 elseif start > window then
   a$i, b$i = 0, 0
 end
-if c$i > now then moved$j = true end
+if not (c$i <= now) then moved$j = true end
 c$i, d$i = now, period$i
 -- fits
 b$i * (start + period$i - now) / period$i <= amount$i - $cost - a$i or $cost == 0

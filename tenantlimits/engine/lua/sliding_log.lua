@@ -13,7 +13,7 @@ end
 local first, total = 1, 0
 for at = 1, 16 * n$i, 16 do
   local when, charged = unpack('<dd', tail$i, at)
-  if when + window$i <= now then first = at + 16 else total = total + charged end
+  if when + window$i > now then total = total + charged else first = at + 16 end
 end
 if first > 1 then
   tail$i = sub(tail$i, first)

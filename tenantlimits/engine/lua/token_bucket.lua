@@ -4,11 +4,11 @@
 local at, most = b$i, burst$i
 if at < 0 then at, most = -at, burst$i * 2 end
 local elapsed = now - at
-if elapsed < 0 then
+if not (elapsed >= 0) then
   -- The clock stepped back: time starts again here, or the bucket would stay frozen until it has caught up.
   elapsed, moved$j = 0, true
 end
-if a$i > most then a$i = most end
+if not (a$i <= most) then a$i = most end
 if a$i > 0 then
   a$i = a$i - elapsed * per_us$i
   if a$i < 0 then a$i = 0 end

@@ -7,7 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from tenantlimits.management.diagnosis import Finding, Health, diagnose
+from tenantlimits.management.diagnosis import diagnose
+from tenantlimits.management.findings import Finding, Health
 
 
 class Command(BaseCommand):

@@ -124,6 +124,22 @@ def test_a_day_that_was_used_up_stays_so_when_the_clock_goes_back(caller, clock)
     assert acme.admit().retry_after == 13 * HOUR
 
 
+@pytest.mark.parametrize("period", [HOUR, DAY])
+def test_a_quota_is_not_used_up_for_a_year_when_the_clock_was_a_year_ahead(caller, clock, period):
+    """C11: what was used counts in the period of now, and no longer."""
+    clock.step(365 * DAY)
+    acme = caller(quota(3, period))
+    acme.admit(3)
+
+    clock.step(-365 * DAY)
+    refused = acme.admit()
+
+    assert refused.refused
+    assert refused.retry_after <= period
+    clock.step(refused.retry_after)
+    assert acme.admitted(4) == 3
+
+
 def test_a_period_that_was_begun_goes_on_when_the_clock_steps_back_over_its_start(caller, clock):
     """C11."""
     acme = caller(quota(3, HOUR))
