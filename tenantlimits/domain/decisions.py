@@ -16,7 +16,7 @@ from tenantlimits.domain import buckets, counters, windows
 from tenantlimits.domain.buckets import Bucket, BucketState
 from tenantlimits.domain.counters import Counter, CounterState
 from tenantlimits.domain.lanes import MILLI
-from tenantlimits.domain.limits import UNLIMITED, Guarantee, Limit, LimitInForce, Mode
+from tenantlimits.domain.limits import Guarantee, Limit, LimitInForce, Mode
 from tenantlimits.domain.periods import US, to_us
 from tenantlimits.domain.plans import Cap, Plan, State, Term
 from tenantlimits.domain.windows import Log, Quota, QuotaState
@@ -106,6 +106,15 @@ def _measured(
     raise AssertionError(f"{spec} cannot have the state {state}")
 
 
+def units_used(state: State) -> float:
+    """Units that a limit's raw state stands for; of a cap, how many operations are in flight."""
+    if isinstance(state, int):
+        return state
+    if isinstance(state, BucketState) or isinstance(state, QuotaState):  # noqa: SIM101 - half the time of both at once
+        return state.used / MILLI
+    return (counters.estimate(state) if isinstance(state, CounterState) else windows.total(state)) / MILLI
+
+
 def _until_override_ends(one: LimitInForce, wait_us: float, now_us: float, requested: int) -> float:
     """A wait never reaches past the end of the override that it was reckoned under."""
     if one.override is None or one.limit.amount == 0:
@@ -161,10 +170,17 @@ class Decision:
             for term, state, fits in zip(self.plan.asked, self.states, self.fits, strict=True)
         )
 
+    def reading(self, place: int) -> Reading:
+        """One limit that was asked, by its place in `plan.asked`, without a look at the others."""
+        if "readings" in vars(self):
+            return self.readings[place]
+        term, state, fits = self.plan.asked[place], self.states[place], self.fits[place]
+        return reading(term, state, now_us=self.now_us, cost=self.cost, fits=fits)
+
     @cached_property
     def refusals(self) -> tuple[Reading, ...]:
         """The limits that refused; empty where the operation was allowed or no limit was asked."""
-        return tuple(one for one in self.readings if one.refused)
+        return () if self.allowed else tuple(one for one in self.readings if one.refused)
 
     @cached_property
     def binding(self) -> Reading | None:
@@ -179,8 +195,19 @@ class Decision:
     @property
     def tightest(self) -> Reading | None:
         """The enforced limit of which the smallest part is left."""
-        enforced = [one for one in self.readings if one.limit.mode is Mode.ENFORCE and one.limit.capacity < UNLIMITED]
-        return min(enforced, key=lambda one: one.remaining / (one.limit.capacity or 1), default=None)
+        place = self.tightest_place
+        return None if place is None else self.reading(place)
+
+    @property
+    def tightest_place(self) -> int | None:
+        """Where in `plan.asked` that limit is."""
+        # For the fields of every response that is allowed, so from the raw states.
+        tightest, smallest, states = None, math.inf, tuple(self.states)
+        for place, capacity in self.plan.limiting if states else ():
+            part = max(0.0, capacity - units_used(states[place])) / (capacity or 1)
+            if part < smallest:
+                tightest, smallest = place, part
+        return tightest
 
     @cached_property
     def code(self) -> Code | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum
 from hashlib import blake2s
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from tenantlimits.domain.buckets import Bucket, BucketState
@@ -101,7 +102,8 @@ class Plan:
     """Everything that a store needs to decide in one lane for one tenant, and nothing that it would have to look up.
 
     `valid_from_us` to `valid_until_us` is the time that the numbers are for, on the store's clock; `stamps` is None
-    where no stored policy stands behind the plan. `compiled` belongs to the store that runs the plan.
+    where no stored policy stands behind the plan. `compiled` belongs to the store that runs the plan, and `derived` to
+    whoever derives something from a plan that is the same for all its decisions.
     """
 
     tenant: str
@@ -116,16 +118,19 @@ class Plan:
     hour_offset_us: float = 0.0
     counts_usage: bool = True
     compiled: object = field(default=None, repr=False)
+    derived: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     asked: tuple[Term, ...] = field(init=False)
+    has_cap: bool = field(init=False)
+    """Whether an operation of this plan takes a slot."""
+    limiting: tuple[tuple[int, float], ...] = field(init=False)
+    """Where in `asked` the limits are that can refuse, and what they hold, in units."""
 
     def __post_init__(self) -> None:
         assert self.counts_usage or self.stamps is None, "a tenant's policy counts its usage"
         self.asked = tuple(term for term in self.terms if term.asked)
-
-    @property
-    def has_cap(self) -> bool:
-        """Whether an operation of this plan takes a slot."""
-        return any(isinstance(t.spec, Cap) and t.mode is not Mode.OFF for t in self.asked)
+        self.has_cap = any(isinstance(t.spec, Cap) and t.mode is not Mode.OFF for t in self.asked)
+        held = ((place, term.in_force.limit.capacity, term.mode) for place, term in enumerate(self.asked))
+        self.limiting = tuple((p, c) for p, c, mode in held if mode is Mode.ENFORCE and c < UNLIMITED)
 
 
 def terms(

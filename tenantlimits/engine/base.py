@@ -290,6 +290,13 @@ def _witness(spec: Spec, state: State, now_us: float) -> float:
 
 def lease_caps(plan: Plan) -> tuple[Caps, ...]:
     """The caps that a lease of this plan counts in, by subject."""
+    found: tuple[Caps, ...] | None = plan.derived.get("caps")
+    if found is None:
+        found = plan.derived["caps"] = _lease_caps(plan)
+    return found
+
+
+def _lease_caps(plan: Plan) -> tuple[Caps, ...]:
     caps = [term for term in plan.asked if isinstance(term.spec, Cap) and term.mode is not Mode.OFF]
     return tuple(
         Caps(

@@ -11,7 +11,7 @@ import redis
 
 from tenantlimits.domain.decisions import Decision
 from tenantlimits.domain.lanes import milli
-from tenantlimits.engine.base import Engine, Lease, Release, Settle, Status, lease_caps, witnesses
+from tenantlimits.engine.base import Answer, Engine, Lease, Release, Settle, Status, lease_caps, witnesses
 from tenantlimits.gate.deciding import Ask, Outcome, Steps, adrive, drive, reloaded
 from tenantlimits.gate.leases import Held, heartbeat, hold_times
 
@@ -26,7 +26,7 @@ class Admission:
     decision: Decision
     _ask: Ask
     _engine: Engine | None
-    _charged: dict[bytes, float]
+    _answer: Answer | None
     _held: Held | None = None
     _settled: bool = field(default=False)
     _released: bool = field(default=False)
@@ -34,9 +34,8 @@ class Admission:
     @classmethod
     def of(cls, ask: Ask, outcome: Outcome) -> Admission:
         """The admission that an allowing outcome is."""
-        decision, answer = outcome.decision, outcome.answer
-        charged = witnesses(decision.plan, answer) if answer and ask.cost else {}
-        admission = cls(decision, ask, outcome.engine, charged)
+        decision = outcome.decision
+        admission = cls(decision, ask, outcome.engine, outcome.answer)
         if ask.lease is not None and decision.plan.has_cap and outcome.engine is not None:
             admission._hold(ask.lease, outcome.engine)
         return admission
@@ -91,8 +90,9 @@ class Admission:
 
     def _settle_steps(self, delta: int) -> Steps[None]:
         plan = self.decision.plan
+        charged = witnesses(plan, self._answer) if self._answer and self._ask.cost else {}
         for _ in range(5):
-            settle = Settle(plan=plan, identity=self._ask.identity, delta=delta, witnesses=self._charged)
+            settle = Settle(plan=plan, identity=self._ask.identity, delta=delta, witnesses=charged)
             status: Status = yield settle
             if status is Status.ALLOWED:
                 return

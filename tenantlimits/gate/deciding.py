@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -260,8 +261,13 @@ def _flushed(plan: Plan) -> dict[bytes, float]:
 
 def _subjects(identity: Identity) -> frozenset[Subject]:
     """Whose limits can be asked of this caller."""
-    present = (identity.tenant or None, identity.user, identity.credential)
-    return frozenset(subject for subject, who in zip(Subject, present, strict=True) if who is not None)
+    return _PRESENT[bool(identity.tenant), identity.user is not None, identity.credential is not None]
+
+
+_PRESENT = {
+    present: frozenset(subject for subject, is_there in zip(Subject, present, strict=True) if is_there)
+    for present in product((False, True), repeat=len(Subject))
+}
 
 
 @cache

@@ -66,10 +66,10 @@ class Keeper:
         for tally in self._refusals.uncounted():
             try:
                 self._store.run(tally)
-            except StoreAway:
-                owed.append(tally)
             except redis.RedisError as error:
-                # It may have been counted: nobody knows, and it is not counted twice.
+                # Where no answer came it may have been counted: nobody knows, and it is not counted twice.
+                if isinstance(error, StoreAway) or (isinstance(error, redis.ResponseError) and is_away(error)):
+                    owed.append(tally)
                 _report_untold(error)
         self._refusals.owe(owed)
 

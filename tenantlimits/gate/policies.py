@@ -154,11 +154,26 @@ failed_moves = _FailedMoves()
 
 def sees_uncommitted_changes() -> bool:
     """Whether this transaction has changed policies itself; what it reads may yet be rolled back."""
+    if not _changes.may_be_uncommitted:
+        return False
     connection = connections[router.db_for_write(Tenant)]
-    return any(isinstance(hook[1], _MoveStamps) for hook in connection.run_on_commit)
+    found = any(isinstance(hook[1], _MoveStamps) for hook in connection.run_on_commit)
+    # Where nothing is open, nothing is left of what this thread has changed.
+    _changes.may_be_uncommitted = found or connection.in_atomic_block
+    return found
+
+
+class _Changes(threading.local):
+    """Whether this thread may be in a transaction that has changed policies: one look at each request, not ten."""
+
+    may_be_uncommitted = False
+
+
+_changes = _Changes()
 
 
 def _when_committed(*, tenants: frozenset[str] | None, using: str, **kwargs: object) -> None:
+    _changes.may_be_uncommitted = True
     transaction.on_commit(_MoveStamps(tenants), using=using)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from django.http import HttpRequest
@@ -57,7 +58,29 @@ def declared(view: object) -> Operation | None:
 
 def operation_of(view: View, request: HttpRequest) -> Operation:
     """What a view function does for this request: its method or action says so first, then the view itself."""
-    return declared(_handler(view, request.method or "")) or declared(view) or _UNDECLARED
+    return _of_kind(view, request.method or "").operation
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What can be said of a view and a method, whatever the request."""
+
+    operation: Operation
+    is_console: bool
+    is_drf: bool
+
+
+def _of_kind(view: View, method: str = "") -> _Kind:
+    try:
+        return _kind(view, method)
+    except TypeError:  # an instance that cannot be hashed serves as a view
+        return _kind.__wrapped__(view, method)
+
+
+@lru_cache(maxsize=4096)
+def _kind(view: View, method: str) -> _Kind:
+    operation = declared(_handler(view, method)) or declared(view) or _UNDECLARED
+    return _Kind(operation, _is_console(view), hasattr(_class_of(view), "throttle_classes"))
 
 
 def operation_of_drf(view: object, request: HttpRequest) -> Operation:
@@ -95,11 +118,15 @@ def view_name(view: View) -> str:
 
 def is_drf(view: View) -> bool:
     """Whether DRF authenticates inside the view, so that only its throttle can know who asks."""
-    return hasattr(_class_of(view), "throttle_classes")
+    return _of_kind(view).is_drf
 
 
 def is_console(view: View) -> bool:
     """Whether it belongs to a Django admin or to this app's own pages, by what it is and not by its address."""
+    return _of_kind(view).is_console
+
+
+def _is_console(view: View) -> bool:
     site = getattr(view, "__self__", None)
     if hasattr(view, "admin_site") or hasattr(view, "model_admin") or hasattr(site, "admin_view"):
         return True

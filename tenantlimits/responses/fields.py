@@ -14,11 +14,11 @@ from tenantlimits.conf import HeaderStyle, conf
 from tenantlimits.domain import buckets, counters, windows
 from tenantlimits.domain.buckets import Bucket, BucketState
 from tenantlimits.domain.counters import Counter, CounterState
-from tenantlimits.domain.decisions import Decision, Reading
+from tenantlimits.domain.decisions import Decision, units_used
 from tenantlimits.domain.lanes import MILLI
-from tenantlimits.domain.limits import UNLIMITED, Kind, Limit, Mode
+from tenantlimits.domain.limits import Kind, Limit
 from tenantlimits.domain.periods import US
-from tenantlimits.domain.plans import State, Term
+from tenantlimits.domain.plans import Plan, State, Term
 from tenantlimits.domain.windows import Log, Quota, QuotaState
 from tenantlimits.responses.answers import answer_to
 
@@ -52,33 +52,53 @@ def policy_name(limit: Limit) -> str:
 
 
 def _ratelimit(decision: Decision) -> dict[str, str]:
-    refusing = sorted(decision.refusals, key=_wait, reverse=True)
-    policies = _told(decision, refusing)
-    if not policies:
+    refusing = _refusing(decision)
+    told = _told(decision, refusing)
+    if not told:
         return {}
     return {
-        "RateLimit-Policy": ", ".join(_policy(one.limit) for one in policies),
-        "RateLimit": ", ".join(_left(one, _until_more(decision, one)) for one in (refusing or policies)),
+        "RateLimit-Policy": ", ".join(_policy(decision.plan, place) for place in told),
+        "RateLimit": ", ".join(_left(decision, place) for place in (refusing or told)),
     }
 
 
-def _told(decision: Decision, refusing: Sequence[Reading]) -> list[Reading]:
+def _refusing(decision: Decision) -> list[int]:
+    """Places of the limits that refused, the longest wait first."""
+    if decision.allowed:
+        return []
+    places = [place for place, one in enumerate(decision.readings) if one.refused]
+    return sorted(places, key=lambda place: decision.readings[place].wait or 0.0, reverse=True)
+
+
+def _told(decision: Decision, refusing: Sequence[int]) -> list[int]:
     """Whose policy is told: what refused first, then what else could have; or the tightest limit alone."""
     if decision.allowed:
-        return [decision.tightest] if decision.tightest else []
-    others = [one for one in decision.readings if one not in refusing and _limits(one.limit)]
+        tightest = decision.tightest_place
+        return [] if tightest is None else [tightest]
+    others = [place for place, _ in decision.plan.limiting if place not in refusing]
     return [*refusing, *others]
 
 
-def _limits(limit: Limit) -> bool:
-    return limit.mode is Mode.ENFORCE and limit.capacity < UNLIMITED
+def _policy(plan: Plan, place: int) -> str:
+    """Name and numbers of one limit."""
+    return _names_and_policies(plan)[place][1]
 
 
-def _wait(one: Reading) -> float:
-    return 0.0 if one.wait is None else one.wait
+def _name(plan: Plan, place: int) -> str:
+    return _names_and_policies(plan)[place][0]
 
 
-def _policy(limit: Limit) -> str:
+def _names_and_policies(plan: Plan) -> tuple[tuple[str, str], ...]:
+    """Of all limits that a plan asks; the same for all its decisions."""
+    found: tuple[tuple[str, str], ...] | None = plan.derived.get("fields")
+    if found is None:
+        limits = [term.in_force.limit for term in plan.asked]
+        found = tuple((_string(policy_name(limit)), _written(limit)) for limit in limits)
+        plan.derived["fields"] = found
+    return found
+
+
+def _written(limit: Limit) -> str:
     quota = f"{_string(policy_name(limit))};q={_integer(limit.capacity)}"
     if limit.kind is Kind.CONCURRENCY:
         return f'{quota};qu="concurrent-requests"'
@@ -86,22 +106,25 @@ def _policy(limit: Limit) -> str:
     return f"{quota};w={max(1, _integer(math.ceil(limit.window_seconds)))}"
 
 
-def _left(one: Reading, until_more: float | None) -> str:
-    left = f"{_string(policy_name(one.limit))};r={_integer(one.remaining)}"
+def _left(decision: Decision, place: int) -> str:
+    plan, state = decision.plan, decision.states[place]
+    limit = plan.asked[place].in_force.limit
+    remaining = math.floor(max(0.0, limit.capacity - units_used(state)))
+    left = f"{_name(plan, place)};r={_integer(remaining)}"
+    until_more = _until_more(decision, place, state, remaining + 1)
     return left if until_more is None else f"{left};t={_integer(math.ceil(until_more))}"
 
 
-def _until_more(decision: Decision, one: Reading) -> float | None:
-    """Seconds until there is one whole unit more than the field says, never later than Retry-After.
+def _until_more(decision: Decision, place: int, state: State, units: int) -> float | None:
+    """Seconds until there are so many whole units, one more than the field says; never later than Retry-After.
 
     None where nobody knows, or where there will never be more.
     """
-    place = decision.readings.index(one)
-    wait = _wait_for_units(
-        decision.plan.asked[place], decision.states[place], decision.now_us, math.floor(one.remaining) + 1
-    )
-    if one.refused and one.wait is not None:
-        wait = min(wait, one.wait)
+    wait = _wait_for_units(decision.plan.asked[place], state, decision.now_us, units)
+    if not decision.fits[place]:
+        one = decision.reading(place)
+        if one.refused and one.wait is not None:
+            wait = min(wait, one.wait)
     return wait if wait < math.inf else None
 
 

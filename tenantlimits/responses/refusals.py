@@ -78,7 +78,9 @@ def _forbid_caching(response: HttpResponseBase) -> None:
 
 def _is_shared(response: HttpResponseBase) -> bool:
     """Whether a cache that serves many clients may keep the response (RFC 9111, 3)."""
-    control = str(response.get("Cache-Control", "")).lower()
+    if not response.has_header("Cache-Control"):
+        return False
+    control = str(response["Cache-Control"]).lower()
     if re.search(r"\b(private|no-store)\b", control):
         return False
     return re.search(r"\bpublic\b|\bs-maxage\b|\bmax-age\s*=\s*\"?0*[1-9]", control) is not None
