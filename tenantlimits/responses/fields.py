@@ -16,7 +16,7 @@ from tenantlimits.domain.buckets import Bucket, BucketState
 from tenantlimits.domain.counters import Counter, CounterState
 from tenantlimits.domain.decisions import Decision, units_used
 from tenantlimits.domain.lanes import MILLI
-from tenantlimits.domain.limits import Kind, Limit
+from tenantlimits.domain.limits import UNLIMITED, Kind, Limit
 from tenantlimits.domain.periods import US
 from tenantlimits.domain.plans import Plan, State, Term
 from tenantlimits.domain.windows import Log, Quota, QuotaState
@@ -93,7 +93,7 @@ def _names_and_policies(plan: Plan) -> tuple[tuple[str, str], ...]:
     found: tuple[tuple[str, str], ...] | None = plan.derived.get("fields")
     if found is None:
         limits = [term.in_force.limit for term in plan.asked]
-        found = tuple((_string(policy_name(limit)), _written(limit)) for limit in limits)
+        found = tuple((_string(policy_name(one)), _written(one) if one.capacity < UNLIMITED else "") for one in limits)
         plan.derived["fields"] = found
     return found
 
