@@ -18,7 +18,7 @@ WRK := $(BENCH)/.wrk
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test check format-check lint types imports migrations django-check test-services browser bench format clean
+.PHONY: help venv demo test check format-check lint types imports migrations django-check test-services browser bench chaos format clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | awk -F ':.* ## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -75,6 +75,9 @@ $(CHROMIUM): $(READY)
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
 	else $(BIN)/playwright install chromium; fi \
 	&& touch $@ || echo "No Chromium could be installed: the browser tests will skip."
+
+chaos: $(READY) ## do to a store whatever may happen to it, under load, then go on for a while (SOAK=600: ten minutes)
+	$(BIN)/python -m tests.chaos --soak $(or $(SOAK),30) $(ARGS)
 
 bench: $(BENCH)/.ready $(WRK) ## compare with other packages in one run, in under ten minutes (PUBLISH=1: also into docs)
 	env -u DATABASE_URL -u REDIS_URL -u BROKER_URL \

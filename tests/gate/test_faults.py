@@ -253,3 +253,22 @@ def test_refusals_that_could_not_be_counted_in_an_outage_are_counted_after_it(
 
     assert refused == 30
     assert sum(row.refused for row in UsageHour.objects.filter(tenant=acme)) == 30
+
+
+def test_refusals_whose_count_the_store_answers_with_an_error_are_counted_later(
+    acme: Tenant, key_prefix: str, server: Server
+) -> None:
+    """V3: it was full just then, so it has not counted them."""
+    full = next(fault.trouble for fault in FAULTS if fault.name == "memory is full")
+    with store_at(server.url, key_prefix, REFUSAL_CACHE_SECONDS=5):
+        refused = sum(admit(lane="uploads", tenant="acme").refused for _ in range(50))
+        assert stores._keeper is not None
+        with full(SimpleNamespace(server=server), "acme"):
+            stores._keeper._count_refusals()
+            assert stores.health.is_degraded
+        assert eventually(lambda: not stores.health.is_degraded)
+        stores.settle()
+        flush()
+
+    assert refused == 30
+    assert sum(row.refused for row in UsageHour.objects.filter(tenant=acme)) == 30
