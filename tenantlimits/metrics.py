@@ -154,8 +154,15 @@ def _made(family: Family) -> Counter | Gauge:
     return Counter(family.name, family.help, family.labels, registry=None)
 
 
+_is_connected = False
+
+
 def connect() -> None:
-    """Be there for whoever scrapes, from now on. The app calls it when it is ready."""
+    """Be there for whoever scrapes, from now on. The app calls it when it is ready; a second time changes nothing."""
+    global _is_connected  # noqa: PLW0603 - the registry and the hooks are the process's, too
+    if _is_connected:
+        return
+    _is_connected = True
     if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         REGISTRY.register(ThisProcess())
         return

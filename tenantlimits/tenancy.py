@@ -29,11 +29,13 @@ IPV6_PREFIX = 64
 class Scope:
     """What is known of the work under way. It is filled in while the work goes on, for all who share the context.
 
-    `identity` is None until the caller is known; `admission` is what the gate admitted the work by.
+    `identity` is None until the caller is known; `admission` is what the gate admitted the work by; `pools` are those
+    in which the work has a slot already.
     """
 
     identity: Identity | None = None
     admission: object = None
+    pools: frozenset[str] = frozenset()
 
 
 _scope: ContextVar[Scope | None] = ContextVar("tenantlimits_scope", default=None)

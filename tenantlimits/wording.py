@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from tenantlimits.domain import limits
-from tenantlimits.domain.decisions import Code, Decision, Reading
+from tenantlimits.domain.decisions import Code, Decision, PoolRefusal, Reading
 from tenantlimits.domain.limits import (
     DAY,
     HOUR,
@@ -27,6 +27,7 @@ from tenantlimits.domain.limits import (
     LimitInForce,
     Mode,
 )
+from tenantlimits.domain.pools import PoolSpec, ShareInForce
 
 NEAR = 0.8
 """The part of a limit from which on it is nearly used up."""
@@ -53,6 +54,9 @@ _STATES: dict[LimitState, Promise] = {
 _TITLES: dict[Code, Promise] = {
     Code.RATE_LIMITED: gettext_lazy("Quota exceeded"),
     Code.CONCURRENCY_LIMITED: gettext_lazy("Quota exceeded"),
+    Code.QUEUE_FULL: gettext_lazy("Quota exceeded"),
+    Code.QUEUE_TIMEOUT: gettext_lazy("Quota exceeded"),
+    Code.CAPACITY_FULL: gettext_lazy("Temporarily reduced capacity"),
     Code.STORE_UNAVAILABLE: gettext_lazy("Temporarily reduced capacity"),
     Code.FUSE: gettext_lazy("Abnormal usage detected"),
     Code.COST_EXCEEDS_LIMIT: gettext_lazy("Cost exceeds the limit"),
@@ -146,6 +150,39 @@ def source_words(in_force: LimitInForce, tier_name: str = "") -> str:
         "reason": in_force.override.reason,
     }
     return _change(in_force) % words
+
+
+def share_words(slots: int, pool: PoolSpec) -> str:
+    """The share in short: "4 of 10 slots"."""
+    words = {"slots": number_words(slots), "capacity": number_words(pool.capacity)}
+    return _("%(slots)s of %(capacity)s slots") % words
+
+
+def share_promise(slots: int, pool: PoolSpec) -> str:
+    """What a share guarantees: "4 at once whenever slots are free; more while nobody else waits"."""
+    lent = pool.rules.lent_at_most
+    words = {"slots": number_words(slots), "lent": number_words(lent)}
+    if not lent:
+        return _("at most %(slots)s at once") % words if slots else _("blocks everything")
+    if not slots:
+        return _("none of its own: runs only while nobody else waits")
+    if lent < pool.capacity:
+        return (
+            _("%(slots)s at once whenever slots are free; more while nobody else waits, of the %(lent)s that are lent")
+            % words
+        )
+    return _("%(slots)s at once whenever slots are free; more while nobody else waits") % words
+
+
+def share_source_words(one: ShareInForce, tier_name: str = "") -> str:
+    """Where a share comes from: "Pro", or 'Raised from 4 until 14 Dec 2026: "Year-end statements"'."""
+    if one.override is None:
+        return tier_name or _("Plan")
+    return _share_change(one) % {
+        "before": number_words(one.tier_slots),
+        "until": instant_words(one.override.expires_at),
+        "reason": one.override.reason,
+    }
 
 
 def instant_words(instant: datetime) -> str:
@@ -253,6 +290,8 @@ def _rate_words(limit: Limit) -> str:
 
 def _reason(decision: Decision) -> str:
     one, code = decision.binding, decision.code
+    if decision.by_pool is not None:
+        return _pool_reason(decision.by_pool)
     if one is None:
         return _reason_without_limit(decision)
     words = {"limit": limit_words(decision, one.limit), "lane": decision.lane}
@@ -272,6 +311,22 @@ def _reason(decision: Decision) -> str:
         "cost": number_words(one.requested),
     }
     return _("%(limit)s reached: %(rate)s. Used %(used)s, this request needs %(cost)s.") % words
+
+
+def _pool_reason(one: PoolRefusal) -> str:
+    words = {
+        "share": number_words(one.share),
+        "pool": one.pool,
+        "running": number_words(one.running),
+        "waiting": number_words(one.waiting),
+    }
+    if one.code is Code.CAPACITY_FULL:
+        return _("All slots of %(pool)s are in use right now, though your share of %(share)s is not.") % words
+    if one.code is Code.QUEUE_FULL:
+        return _("%(running)s are running in %(pool)s and %(waiting)s wait: there is no room for more to wait.") % words
+    if one.code is Code.QUEUE_TIMEOUT:
+        return _("No slot of %(pool)s came free in time: %(running)s are running, your share is %(share)s.") % words
+    return _("%(running)s are running in %(pool)s, and your share is %(share)s.") % words
 
 
 def _reason_without_limit(decision: Decision) -> str:
@@ -297,5 +352,13 @@ def _change(in_force: LimitInForce) -> str:
     if now.amount == before.amount and now.capacity == before.capacity:
         return _('Unchanged at %(before)s until %(until)s: "%(reason)s"')
     if (now.amount, now.capacity) > (before.amount, before.capacity):
+        return _('Raised from %(before)s until %(until)s: "%(reason)s"')
+    return _('Lowered from %(before)s until %(until)s: "%(reason)s"')
+
+
+def _share_change(one: ShareInForce) -> str:
+    if one.share.slots == one.tier_slots:
+        return _('Unchanged at %(before)s until %(until)s: "%(reason)s"')
+    if one.share.slots > one.tier_slots:
         return _('Raised from %(before)s until %(until)s: "%(reason)s"')
     return _('Lowered from %(before)s until %(until)s: "%(reason)s"')

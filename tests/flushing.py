@@ -40,7 +40,9 @@ from tenantlimits.domain.lanes import Lane, milli  # noqa: E402 - only after the
 from tenantlimits.engine.base import Acknowledge, Command, Engine, Pending  # noqa: E402 - as above
 from tenantlimits.engine.keys import Identity  # noqa: E402 - as above
 from tenantlimits.gate import admit  # noqa: E402 - as above
-from tenantlimits.gate.deciding import Ask, admitting, drive  # noqa: E402 - as above
+from tenantlimits.gate.asking import Ask  # noqa: E402 - as above
+from tenantlimits.gate.deciding import admitting  # noqa: E402 - as above
+from tenantlimits.gate.steps import drive  # noqa: E402 - as above
 from tenantlimits.gate.store import engine_replaced, stores  # noqa: E402 - as above
 from tenantlimits.models import UsageHour  # noqa: E402 - as above
 from tenantlimits.usage import flush  # noqa: E402 - as above

@@ -18,6 +18,10 @@ def pro() -> Tier:
     return tier
 
 
+POOLS = {"exports": {"capacity": 10, "scope": "fleet"}, "reports": {"capacity": 5, "lendable": 0}}
+"""The pools of a site, for its TENANTLIMITS."""
+
+
 def override(tenant: Tenant, **values: Any) -> Override:
     """An unsaved override of the rate, for a day from now on."""
     now = timezone.now()

@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,12 +16,13 @@ from django.core.management import call_command
 from django.db import connection
 from django.http import HttpResponse
 from django.test import override_settings
+from django.utils import timezone
 from django_redis.cache import RedisCache
 
 from tenantlimits import checks
 from tenantlimits.conf import SETTINGS, conf
 from tenantlimits.middleware import TenantLimitsMiddleware
-from tenantlimits.models import Limit, Tenant, Tier
+from tenantlimits.models import Limit, Share, Tenant, Tier, UsageHour
 from tenantlimits.testing import memory_engine
 
 REQUIRED = {"TENANT_RESOLVER": len, "DEFAULT_TIER": "free"}
@@ -278,6 +280,127 @@ def test_a_tier_in_use_without_limits_is_found(sound: Any) -> None:
     assert [re.findall(r"Tier (\w+) has", message)[0] for message in messages] == ["free", "pro"]
 
 
+def with_pools(settings: Any, pools: dict[str, Any], **more: Any) -> None:
+    settings.TENANTLIMITS = settings.TENANTLIMITS | {"POOLS": pools} | more
+
+
+def tier_with(slug: str, slots: int | None) -> Tier:
+    """A tier with a limit, and where told so with a share of exports."""
+    tier = Tier.objects.create(slug=slug, name=slug.title())
+    Limit.objects.create(tier=tier, name="all-rate", amount=5, period_seconds=1)
+    if slots is not None:
+        Share.objects.create(tier=tier, pool="exports", slots=slots)
+    return tier
+
+
+def used(tenant: Tenant, hours_ago: float, lane: str = "exports") -> None:
+    start = timezone.now().replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours_ago)
+    UsageHour.objects.create(tenant=tenant, lane=lane, start=start, source="here", requests=1, allowed=1)
+
+
+@pytest.mark.django_db
+def test_a_tier_in_use_without_a_share_of_a_pool_is_found(sound: Any) -> None:
+    """C5: its tenants have one slot each. The anonymous tier does well with that."""
+    with_pools(sound, {"exports": {"capacity": 10}})
+    tier_with("free", None)
+    tier_with("spare", None)
+
+    messages = [one.msg for one in run_checks(tags=["tenantlimits"], databases=["default"]) if "W064" in str(one.id)]
+
+    assert messages == ["Tier free has no share of pool exports: each of its tenants has 1 slot there."]
+
+
+@pytest.mark.django_db
+def test_a_share_whose_pool_is_in_no_setting_is_found(sound: Any) -> None:
+    with_pools(sound, {"exports": {"capacity": 10}})
+    tier_with("free", 4)
+    with_pools(sound, {"export": {"capacity": 10}})
+
+    message = found(databases=["default"])["W065"]
+
+    assert "Tier free has a share of pool 'exports', which is not in TENANTLIMITS['POOLS']" in message.msg
+    assert "Did you mean 'export'?" in str(message.hint)
+
+
+@pytest.mark.django_db
+def test_a_share_above_a_capacity_that_was_lowered_is_found(sound: Any) -> None:
+    with_pools(sound, {"exports": {"capacity": 10}})
+    tier_with("free", 8)
+    with_pools(sound, {"exports": {"capacity": 5}})
+
+    assert "8 slots of pool exports, which has 5 for everyone" in found(databases=["default"])["W066"].msg
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("capacity", "lendable", "expected"),
+    [(9, 0, "W070"), (9, 0.05, "W070"), (9, 1, ""), (8, 0, ""), (4, 1, ""), (4, 0, ""), (3, 1, "W071")],
+)
+def test_shares_that_sum_to_too_little_or_too_much_are_found(
+    sound: Any, capacity: int, lendable: float, expected: str
+) -> None:
+    """C5: before there is any usage, by all tenants: two by default with 3 slots each, and one with 2."""
+    with_pools(sound, {"exports": {"capacity": capacity, "lendable": lendable}})
+    tier_with("free", 3)
+    Tenant.objects.bulk_create([Tenant(key="acme"), Tenant(key="bolt"), Tenant(key="cedar", tier=tier_with("pro", 2))])
+
+    messages = found(databases=["default"])
+
+    assert set(messages) & {"W070", "W071"} == ({expected} if expected else set())
+    if expected:
+        assert "the shares of all tenants sum to 8" in messages[expected].msg
+
+
+@pytest.mark.django_db
+def test_once_there_is_usage_those_count_who_typically_come_at_once(sound: Any) -> None:
+    """C5: a hundred tenants, of which one or two are there in an hour, are no reason for a warning."""
+    with_pools(
+        sound,
+        {"exports": {"capacity": 4, "lendable": 0}},
+        LANES={"reads": {}, "exports": {"pool": "exports"}},
+    )
+    tier_with("free", 2)
+    Tenant.objects.bulk_create([Tenant(key=f"tenant-{number}") for number in range(100)])
+    acme, bolt, *others = Tenant.objects.exclude(key="").order_by("pk")
+
+    used(acme, hours_ago=200)
+    used(Tenant.objects.anonymous(), hours_ago=1)
+    nobody_lately = found(databases=["default"])
+    for hour in (1, 2, 3):
+        used(acme, hour)
+        used(bolt, hour + 0.5)
+    for other in others:
+        used(other, 1)
+        used(other, 5, lane="reads")
+    usually_two = found(databases=["default"])
+    used(acme, 6)
+    used(acme, 7)
+    used(acme, 8)
+    usually_one = found(databases=["default"])
+
+    assert {"W070", "W071"} & (nobody_lately.keys() | usually_two.keys()) == set()
+    assert "typical hour of the last week sum to 2" in usually_one["W070"].msg
+
+
+@pytest.mark.django_db
+def test_where_no_lane_names_the_pool_whoever_was_there_counts(sound: Any) -> None:
+    with_pools(sound, {"exports": {"capacity": 2}})
+    tier_with("free", 2)
+    Tenant.objects.bulk_create([Tenant(key=f"tenant-{number}") for number in range(3)])
+    for tenant in Tenant.objects.exclude(key=""):
+        used(tenant, 1, lane="default")
+
+    assert "typical hour of the last week sum to 6" in found(databases=["default"])["W071"].msg
+
+
+@pytest.mark.django_db
+def test_before_there_are_tenants_nothing_is_said_of_sums(sound: Any) -> None:
+    with_pools(sound, {"exports": {"capacity": 10, "lendable": 0}})
+    tier_with("free", 2)
+
+    assert found(databases=["default"]) == {}
+
+
 @pytest.mark.django_db(transaction=True)
 def test_the_checks_run_before_the_tables_are_there(sound: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """`migrate` checks the database first, also on an empty one."""
@@ -287,7 +410,7 @@ def test_the_checks_run_before_the_tables_are_there(sound: Any, monkeypatch: pyt
 
 
 def test_the_docstring_lists_every_id() -> None:
-    source = Path(checks.__file__).read_text(encoding="utf-8")
+    source = "".join(page.read_text(encoding="utf-8") for page in Path(checks.__file__).parent.glob("*.py"))
     used = set(re.findall(r'"(?:tenantlimits\.)?([EW]\d{3})"', source))
 
     assert set(re.findall(r"[EW]\d{3}", checks.__doc__ or "")) == used | {"E001"}

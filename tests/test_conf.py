@@ -10,8 +10,10 @@ from django.http import HttpRequest
 from django.test import override_settings
 
 from tenantlimits.conf import SETTINGS, HeaderStyle, Responses, Store, conf
-from tenantlimits.domain.errors import UnknownLane
-from tenantlimits.domain.lanes import Lane, OnStoreFailure
+from tenantlimits.domain.errors import UnknownLane, UnknownPool
+from tenantlimits.domain.lanes import Excess, Lane, OnStoreFailure
+from tenantlimits.domain.pools import PoolSpec, Scope
+from tenantlimits.domain.shares import PoolRules
 
 REQUIRED = {"TENANT_RESOLVER": "tests.test_conf.tenant_of", "DEFAULT_TIER": "free"}
 
@@ -46,6 +48,7 @@ def test_what_is_not_set_has_its_default() -> None:
         "KEY_PREFIX": "tl",
         "LANES": {"default": Lane(name="default")},
         "DEFAULT_LANE": "default",
+        "POOLS": {},
         "CONNECT_TIMEOUT_SECONDS": 0.25,
         "STORE_TIMEOUT_SECONDS": 0.1,
         "LEASE_SECONDS": 15,
@@ -109,8 +112,32 @@ def test_without_the_dict_the_first_required_setting_is_missing() -> None:
         ("LANES", {"exports": {"counts_in_all": "no"}}, "True or False"),
         ("LANES", {"exports": {"on_store_failure": "open"}}, "'local', 'allow', 'refuse'"),
         ("LANES", {"exports": {"max_hold_seconds": 0}}, "number of seconds"),
+        ("LANES", {"exports": {"pool": "exports"}}, "not in POOLS: there are none"),
+        ("LANES", {"exports": {"pool": 7}}, "1 to 50"),
+        ("LANES", {"exports": {"excess": "queue"}}, "'reject', 'wait'"),
+        ("LANES", {"exports": {"excess": "wait", "wait_seconds": 1}}, "the lane has no 'pool'"),
+        ("LANES", {"exports": {"wait_seconds": -1}}, "'wait_seconds' is -1: write a number of seconds"),
+        ("LANES", {"exports": {"wait_seconds": 0}}, "number of seconds"),
+        ("LANES", {"exports": {"wait_seconds": 5}}, "nothing waits: take it out, or write 'excess': 'wait'"),
+        ("LANES", {"exports": {"queue": 5}}, "nothing waits"),
+        ("LANES", {"exports": {"queue": -1}}, "whole number from 0"),
         ("DEFAULT_LANE", "all", "reserved"),
         ("DEFAULT_LANE", "", "1 to 50"),
+        ("POOLS", ["exports"], "dict of pools"),
+        ("POOLS", {"exports": 10}, "no dict"),
+        ("POOLS", {"exports": {}}, "pool 'exports': 'capacity' is missing"),
+        ("POOLS", {"exports": {"capacity": 0}}, "'capacity' is 0: write a whole number from 1"),
+        ("POOLS", {"exports": {"capacity": 2.5}}, "whole number from 1"),
+        ("POOLS", {"exports": {"capacity": True}}, "whole number from 1"),
+        ("POOLS", {"exports": {"capacty": 10}}, "Did you mean 'capacity'"),
+        ("POOLS", {"two words": {"capacity": 10}}, "letters, digits"),
+        ("POOLS", {"exports": {"capacity": 10, "scope": "host"}}, "'process', 'fleet'"),
+        ("POOLS", {"exports": {"capacity": 10, "lendable": 1.5}}, "a part from 0 (none) to 1 (all)"),
+        ("POOLS", {"exports": {"capacity": 10, "lendable": True}}, "a part from 0"),
+        ("POOLS", {"exports": {"capacity": 10, "lendable": float("nan")}}, "a part from 0"),
+        ("POOLS", {"exports": {"capacity": 10, "queue": -1}}, "whole number from 0"),
+        ("POOLS", {"exports": {"capacity": 10, "lease_seconds": 30}}, "for a pool of scope 'fleet'"),
+        ("POOLS", {"exports": {"capacity": 10, "scope": "fleet", "lease_seconds": 0}}, "number of seconds from 1"),
         ("CONNECT_TIMEOUT_SECONDS", 0, "number of seconds"),
         ("STORE_TIMEOUT_SECONDS", float("nan"), "number of seconds"),
         ("STORE_TIMEOUT_SECONDS", "0.1", "number of seconds"),
@@ -163,6 +190,62 @@ def test_a_lane_that_no_setting_names_is_refused_with_those_there_are() -> None:
     )
 
 
+def test_a_lane_names_a_pool_and_what_becomes_of_excess() -> None:
+    """C4."""
+    spec = {"pool": "exports", "excess": "wait", "wait_seconds": 10, "queue": 50}
+
+    with limits(LANES={"exports": spec}, POOLS={"exports": {"capacity": 10}}):
+        lane = conf.lane("exports")
+
+    assert lane == Lane(name="exports", pool="exports", excess=Excess.WAIT, wait_seconds=10, queue=50)
+
+
+def test_a_lane_that_waits_says_for_how_long() -> None:
+    """C4: nothing waits in a queue without an end."""
+    spec = {"pool": "exports", "excess": "wait"}
+
+    with (
+        limits(LANES={"exports": spec}, POOLS={"exports": {"capacity": 10}}),
+        pytest.raises(ImproperlyConfigured, match="write for how long at most"),
+    ):
+        conf.validate()
+
+
+def test_a_lane_whose_pool_is_misspelt_is_refused_with_the_one_that_was_meant() -> None:
+    with (
+        limits(LANES={"exports": {"pool": "export"}}, POOLS={"exports": {"capacity": 10}}),
+        pytest.raises(ImproperlyConfigured, match=r"there are exports; add it there. Did you mean 'exports'\?"),
+    ):
+        conf.validate()
+
+
+def test_a_pool_has_its_options_and_a_fleets_pool_a_lease() -> None:
+    pools = {
+        "workers": {"capacity": 8},
+        "exports": {"capacity": 20, "scope": "fleet", "lendable": 0.5, "queue": 0},
+        "reports": {"capacity": 5, "scope": "fleet", "lease_seconds": 60},
+    }
+
+    with limits(POOLS=pools, LEASE_SECONDS=20):
+        workers, exports, reports = conf.POOLS.values()
+
+    assert workers == PoolSpec(name="workers", capacity=8)
+    assert exports == PoolSpec(name="exports", capacity=20, scope=Scope.FLEET, lendable=0.5, queue=0, lease_seconds=20)
+    assert exports.rules == PoolRules(capacity=20, lendable=0.5, queue=0)
+    assert reports.lease_seconds == 60
+
+
+def test_a_pool_that_no_setting_names_is_refused_with_those_there_are() -> None:
+    with limits(POOLS={"exports": {"capacity": 10}}), pytest.raises(UnknownPool) as refusal:
+        conf.pool("export")
+    with limits(), pytest.raises(UnknownPool, match="there are none"):
+        conf.pool("export")
+
+    assert str(refusal.value) == (
+        "Pool 'export' is not in TENANTLIMITS['POOLS']: known are exports. Did you mean 'exports'?"
+    )
+
+
 def test_responses_are_read_into_one_value() -> None:
     with limits(RESPONSES={"headers": "x-ratelimit", "upgrade_url": "/plans/", "jitter": 2}):
         responses = conf.RESPONSES
@@ -175,15 +258,9 @@ def test_no_fields_are_sent_where_the_setting_is_none() -> None:
         assert conf.RESPONSES.headers is None
 
 
-@pytest.mark.parametrize("name", ["POOLS", "TOP_TENANTS", "ALERT_THRESHOLDS"])
+@pytest.mark.parametrize("name", ["TOP_TENANTS", "ALERT_THRESHOLDS"])
 def test_a_setting_that_does_not_act_yet_is_unknown(name: str) -> None:
     with limits(**{name: 1}), pytest.raises(ImproperlyConfigured, match=f"'{name}'. is not a setting: take it out"):
-        conf.validate()
-
-
-@pytest.mark.parametrize("option", ["pool", "excess", "wait_seconds", "queue"])
-def test_an_option_of_a_lane_that_does_not_act_yet_is_unknown(option: str) -> None:
-    with limits(LANES={"exports": {option: 1}}), pytest.raises(ImproperlyConfigured, match=f"'{option}' is not known"):
         conf.validate()
 
 

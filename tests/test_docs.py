@@ -16,6 +16,7 @@ from django.utils.module_loading import import_string
 
 from tenantlimits.conf import SETTINGS, Responses, conf
 from tenantlimits.domain.lanes import Lane
+from tenantlimits.domain.pools import PoolSpec
 from tenantlimits.gate import admit
 from tenantlimits.models import Limit, Tier
 from tenantlimits.testing import memory_engine
@@ -75,7 +76,11 @@ def test_writing_the_default_of_the_readme_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("head", "value", "left_out"),
-    [("Key of a lane", Lane(name="reads"), {"name"}), ("Key of `RESPONSES`", Responses(), set())],
+    [
+        ("Key of a lane", Lane(name="reads"), {"name"}),
+        ("Key of a pool", PoolSpec(name="exports", capacity=10), {"name", "capacity"}),
+        ("Key of `RESPONSES`", Responses(), set()),
+    ],
 )
 def test_the_readme_lists_every_key_of_a_setting_with_its_default(head: str, value: Any, left_out: set[str]) -> None:
     told = {name: ast.literal_eval(default) for name, default in rows_of(text_of(ROOT / "README.md"), head).items()}

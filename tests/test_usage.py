@@ -33,8 +33,10 @@ from tenantlimits.engine.base import Acknowledge, Collect, Command, Counted, Eng
 from tenantlimits.engine.keys import Identity, shard_of
 from tenantlimits.engine.memory import MemoryEngine
 from tenantlimits.gate import admit, hold
-from tenantlimits.gate.deciding import Ask, admitting, drive
+from tenantlimits.gate.asking import Ask
+from tenantlimits.gate.deciding import admitting
 from tenantlimits.gate.overview import overview
+from tenantlimits.gate.steps import drive
 from tenantlimits.gate.store import engine_replaced, now_us, stores
 from tenantlimits.models import Limit, Tenant, UsageHour
 from tenantlimits.usage import Flushed, FlushFailed, Resolution, flush, last_hours, ledger_of, total

@@ -19,7 +19,7 @@ from django.utils.html import strip_tags
 from tenantlimits.engine.base import Engine, Pending
 from tenantlimits.gate import admit, hold
 from tenantlimits.gate.store import engine_replaced
-from tenantlimits.models import Limit, Override, Tenant, Tier
+from tenantlimits.models import Limit, Override, Share, Tenant, Tier
 from tenantlimits.policy import grant_override, revoke_override, set_tier
 from tenantlimits.usage import flush
 from tests import console
@@ -133,6 +133,24 @@ def test_an_overridden_limit_says_why_and_until_when_and_never_the_note(store: E
 
     assert 'Raised from 500 until 14 Dec 2026, 12:00: "Black Friday import"' in row(page, "reads-minute")
     assert "threatened" not in page.content.decode()
+
+
+def test_shares_of_pools_are_listed_with_where_they_come_from(store: Engine, users: dict[str, User]) -> None:
+    """C5, V4."""
+    lanes = console.LANES | {"exports": {"pool": "exports"}}
+    pools = {"exports": {"capacity": 10}, "reports": {"capacity": 5, "lendable": 0}}
+
+    with override_settings(TENANTLIMITS=console.settings_of(LANES=lanes, POOLS=pools)):
+        Share.objects.create(tier=Tier.objects.get(slug="pro"), pool="exports", slots=4)
+        before = client_of(users, "ann").get("/limits/")
+        override(target="share:exports", amount=8)
+        after = client_of(users, "ann").get("/limits/")
+
+    assert row(before, "exports-share") == (
+        "exports 4 of 10 slots exports-share, 4 at once whenever slots are free; more while nobody else waits – – Pro"
+    )
+    assert row(before, "reports-share").startswith("reports 1 of 5 slots reports-share, at most 1 at once")
+    assert row(after, "exports-share").endswith('Raised from 4 until 14 Dec 2026, 12:00: "Black Friday import"')
 
 
 def test_a_lent_plan_says_why_and_until_when(store: Engine, users: dict[str, User]) -> None:

@@ -24,6 +24,8 @@ from tenantlimits.domain.limits import (
     Mode,
     OverrideInForce,
 )
+from tenantlimits.domain.pools import PoolSpec, ShareInForce
+from tenantlimits.domain.shares import Share
 from tenantlimits.engine.memory import MemoryEngine
 from tenantlimits.wording import LimitState
 from tests.engine.builders import NOBODY, NOON, Caller, Clock, bucket, cap, counter, log, overridden, plan_of, quota
@@ -318,3 +320,38 @@ def test_use_is_told_with_a_percentage_where_there_is_one(caller):
     acme.admit(410)
 
     assert [wording.used_words(one) for one in acme.peek(0).readings] == ["410 of 500 (82 %)", "410 of unlimited"]
+
+
+@pytest.mark.parametrize(
+    ("slots", "lendable", "words"),
+    [
+        (4, 1.0, "4 at once whenever slots are free; more while nobody else waits"),
+        (4, 0.5, "4 at once whenever slots are free; more while nobody else waits, of the 5 that are lent"),
+        (4, 0.0, "at most 4 at once"),
+        (0, 1.0, "none of its own: runs only while nobody else waits"),
+        (0, 0.0, "blocks everything"),
+    ],
+)
+def test_a_share_says_what_it_guarantees(slots, lendable, words):
+    """C2, C75."""
+    pool = PoolSpec(name="exports", capacity=10, lendable=lendable)
+
+    assert wording.share_promise(slots, pool) == words
+    assert wording.share_words(slots, pool) == f"{slots} of 10 slots"
+
+
+@pytest.mark.parametrize(("slots", "change"), [(8, "Raised"), (2, "Lowered"), (0, "Lowered"), (4, "Unchanged")])
+def test_an_overridden_share_says_what_it_was_until_when_and_why(slots, change):
+    override = OverrideInForce(id=9, reason="Statements", starts_at=NOON, expires_at=datetime(2026, 12, 14, tzinfo=UTC))
+    one = ShareInForce(
+        pool=PoolSpec(name="exports", capacity=10), share=Share(slots), tier_share=Share(4), override=override
+    )
+
+    assert wording.share_source_words(one).startswith(change)
+    assert wording.share_source_words(one).endswith('4 until 14 Dec 2026: "Statements"')
+
+
+def test_a_share_of_the_tier_comes_from_the_plan():
+    one = ShareInForce(pool=PoolSpec(name="exports", capacity=10), share=Share(4), tier_share=Share(4))
+
+    assert (wording.share_source_words(one, "Pro"), wording.share_source_words(one)) == ("Pro", "Plan")

@@ -10,11 +10,13 @@ from django.utils.translation import gettext as _
 
 from tenantlimits import wording
 from tenantlimits.admin.status import absolute, relative
+from tenantlimits.admin.values import no_pool_words
 from tenantlimits.domain.decisions import Reading
 from tenantlimits.domain.limits import UNLIMITED, Kind, Layer, Limit, LimitInForce, OverrideInForce
+from tenantlimits.domain.pools import Scope, ShareInForce
 from tenantlimits.engine.keys import Identity
 from tenantlimits.gate.overview import Overview, overview
-from tenantlimits.models import Override, Tenant
+from tenantlimits.models import SHARE_TARGET, Override, Tenant
 from tenantlimits.models.choices import Layer as LayerChoices
 from tenantlimits.models.choices import Mode as ModeChoices
 from tenantlimits.wording import LimitState
@@ -42,6 +44,20 @@ class EffectiveLimit:
     state_words: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveShare:
+    """A line of the table of pools, in words. `target` is what an override of it names."""
+
+    pool: str
+    target: str
+    scope_words: str
+    tier_words: str
+    override: OverrideInForce | None
+    override_ends: str
+    words: str
+    promise: str
+
+
 @dataclass(frozen=True, slots=True)
 class WaitingOverride:
     """An override that is not over and yet not in force: it begins later, or its target is gone."""
@@ -59,6 +75,7 @@ class Effective:
     as_of: datetime
     stale: bool
     limits: list[EffectiveLimit]
+    shares: list[EffectiveShare]
     lent: Override | None
     lent_until: str
     waiting: list[WaitingOverride]
@@ -78,6 +95,7 @@ def effective(tenant: Tenant) -> Effective:
         as_of=seen.as_of,
         stale=seen.stale,
         limits=[_line(one, readings.get(one.limit.name), seen, now) for one in seen.policy.limits],
+        shares=[_share(one, now) for one in seen.policy.shares.values()],
         lent=lent,
         lent_until=absolute(lent.expires_at) if lent else "",
         waiting=_waiting([one for one in overrides if one != lent], seen, now),
@@ -85,7 +103,8 @@ def effective(tenant: Tenant) -> Effective:
 
 
 def _waiting(overrides: list[Override], seen: Overview, now: datetime) -> list[WaitingOverride]:
-    in_force = {one.override.id for one in seen.policy.limits if one.override}
+    found = [one.override for one in seen.policy.limits] + [one.override for one in seen.policy.shares.values()]
+    in_force = {override.id for override in found if override}
     others = [one for one in overrides if one.pk not in in_force]
     return [WaitingOverride(one, _why_not(one, seen.policy.tier, now)) for one in others]
 
@@ -93,6 +112,8 @@ def _waiting(overrides: list[Override], seen: Overview, now: datetime) -> list[W
 def _why_not(override: Override, tier: str, now: datetime) -> str:
     if override.starts_at > now:
         return _("begins %(when)s") % {"when": relative(override.starts_at, now)}
+    if override.share_pool is not None:
+        return no_pool_words(override.share_pool)
     return _("tier %(tier)s has no such limit: it changes nothing") % {"tier": tier or _("none")}
 
 
@@ -105,7 +126,7 @@ def _line(one: LimitInForce, reading: Reading | None, seen: Overview, now: datet
         layer_words=_layer_words(limit.layer),
         tier_words=_words(one.tier_limit),
         override=one.override,
-        override_ends=_("ends %(when)s") % {"when": relative(one.override.expires_at, now)} if one.override else "",
+        override_ends=_ends(one.override, now),
         words=_words(limit),
         promise=wording.promise(limit),
         mode=limit.mode.value,
@@ -115,6 +136,25 @@ def _line(one: LimitInForce, reading: Reading | None, seen: Overview, now: datet
         state=state.value,
         state_words=wording.state_words(state) if state in _LOUD else "",
     )
+
+
+def _share(one: ShareInForce, now: datetime) -> EffectiveShare:
+    """Who runs and who waits is for the screen of pools."""
+    pool, in_tier = one.pool, wording.share_words(one.tier_slots, one.pool)
+    return EffectiveShare(
+        pool=pool.name,
+        target=f"{SHARE_TARGET}{pool.name}",
+        scope_words=_("of each process") if pool.scope is Scope.PROCESS else _("of all processes"),
+        tier_words=in_tier if one.tier_share else _("%(slots)s (not said)") % {"slots": in_tier},
+        override=one.override,
+        override_ends=_ends(one.override, now),
+        words=wording.share_words(one.share.slots, pool),
+        promise=wording.share_promise(one.share.slots, pool),
+    )
+
+
+def _ends(override: OverrideInForce | None, now: datetime) -> str:
+    return "" if override is None else _("ends %(when)s") % {"when": relative(override.expires_at, now)}
 
 
 def _layer_words(layer: Layer) -> str:

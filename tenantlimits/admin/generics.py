@@ -9,7 +9,7 @@ from django.contrib import admin
 from django.forms import models
 
 if TYPE_CHECKING:
-    from django.contrib.admin import ModelAdmin, StackedInline
+    from django.contrib.admin import ModelAdmin, StackedInline, TabularInline
     from django.forms import ModelForm
     from django.forms.models import BaseInlineFormSet
 else:
@@ -29,5 +29,8 @@ else:
     class BaseInlineFormSet(models.BaseInlineFormSet, Generic[M, P, F]):
         """`BaseInlineFormSet[Limit, Tier, LimitForm]`."""
 
+    class TabularInline(admin.TabularInline, Generic[M, P]):
+        """`TabularInline[Share, Tier]`."""
 
-__all__ = ["BaseInlineFormSet", "ModelAdmin", "ModelForm", "StackedInline"]
+
+__all__ = ["BaseInlineFormSet", "ModelAdmin", "ModelForm", "StackedInline", "TabularInline"]

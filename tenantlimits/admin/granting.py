@@ -18,7 +18,7 @@ from tenantlimits.admin.generics import ModelForm
 from tenantlimits.admin.values import TierLimits, known_targets, own_value
 from tenantlimits.conf import conf
 from tenantlimits.domain.limits import format_amount
-from tenantlimits.models import Override, Tenant
+from tenantlimits.models import SHARE_TARGET, Override, Tenant
 
 QUICK_DAYS = (1, 7, 30, 90)
 
@@ -48,7 +48,9 @@ class OverrideForm(ModelForm[Override]):
     value = AmountField(
         label=gettext_lazy("Amount"),
         required=False,
-        help_text=gettext_lazy("The new number for the same period, such as 800; 0 blocks; or: unlimited."),
+        help_text=gettext_lazy(
+            "The new number for the same period, such as 800; 0 blocks; or: unlimited. Of a share: its slots."
+        ),
         invalid=gettext_lazy(
             "Write a whole number of at most 1,000,000,000,000, such as 800; 0 to block; or: unlimited."
         ),
@@ -113,6 +115,11 @@ class OverrideForm(ModelForm[Override]):
 
     def _check_period(self, amount: Amount) -> None:
         target = self.cleaned_data.get("target", self.instance.target)
+        if target.startswith(SHARE_TARGET):
+            own = format_amount(amount.units or 0, None)
+            words = _("A share is a number of slots, without a period: write %(own)s, if that is what you mean.")
+            self.add_error("value", ValidationError(words % {"own": own}))
+            return
         tenant = self.cleaned_data.get("tenant") or (self.instance.tenant if self.instance.tenant_id else None)
         if tenant is None:
             return
@@ -151,8 +158,8 @@ class OverrideForm(ModelForm[Override]):
         tenant, target = self._tenant(), self.fields["target"]
         if tenant is None:
             target.help_text = _(
-                "The name of one of the tenant's limits, or tier:pro to lend the tier pro. Should it not be one, "
-                "saving lists them."
+                "The name of one of the tenant's limits, share:exports for its share of the pool exports, or tier:pro "
+                "to lend the tier pro. Should it not be one, saving lists them."
             )
             return
         targets = known_targets(tenant)

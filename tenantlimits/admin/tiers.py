@@ -21,6 +21,7 @@ from tenantlimits.admin.fields import WhyField, require_why
 from tenantlimits.admin.generics import ModelForm
 from tenantlimits.admin.limits import LimitFormSet, LimitInline
 from tenantlimits.admin.recorded import RecordedAdmin
+from tenantlimits.admin.shares import ShareInline
 from tenantlimits.admin.steps import shown, tier_steps
 from tenantlimits.conf import conf
 from tenantlimits.models import Limit, Tenant, Tier
@@ -50,7 +51,6 @@ class TierForm(ModelForm[Tier]):
 @admin.register(Tier)
 class TierAdmin(RecordedAdmin[Tier]):
     form = TierForm
-    inlines = [LimitInline]
     list_display = ["slug", "name", "shown_mode", "number_of_limits", "number_of_tenants"]
     list_filter = ["mode"]
     search_fields = ["slug", "name"]
@@ -68,6 +68,10 @@ class TierAdmin(RecordedAdmin[Tier]):
             )
         )
 
+    def get_inlines(self, request: HttpRequest, obj: Tier | None) -> Any:  # Any: as Django types its lists of inlines
+        has_pools = bool(conf.POOLS) or (obj is not None and obj.shares.exists())
+        return [LimitInline, ShareInline] if has_pools else [LimitInline]
+
     def get_fields(self, request: HttpRequest, obj: Tier | None = None) -> Any:  # Any: Django's nested lists
         fields = ["slug", "name", "description", "mode"]
         return [*fields, "why"] if obj is not None and self.has_change_permission(request, obj) else fields
@@ -80,8 +84,10 @@ class TierAdmin(RecordedAdmin[Tier]):
         return super().changelist_view(request, {**(extra_context or {}), "steps": steps})
 
     def save_formset(self, request: HttpRequest, form: DjangoModelForm[Tier], formset: Any, change: bool) -> None:
-        assert isinstance(formset, LimitFormSet)
-        formset.save_new_first()
+        if isinstance(formset, LimitFormSet):
+            formset.save_new_first()
+        else:
+            super().save_formset(request, form, formset, change)
 
     def get_deleted_objects(
         self, objs: Iterable[Tier], request: HttpRequest

@@ -14,11 +14,12 @@ from zoneinfo import ZoneInfo
 
 from tenantlimits.conf import conf
 from tenantlimits.domain.decisions import Reading
-from tenantlimits.domain.limits import Counts, Kind, Layer, LimitInForce, OverrideInForce
+from tenantlimits.domain.limits import Counts, Guarantee, Kind, Layer, LimitInForce, Mode, OverrideInForce
+from tenantlimits.domain.pools import ShareInForce
 from tenantlimits.engine.keys import Identity
 from tenantlimits.gate.overview import Overview
 from tenantlimits.usage import Former, History, Resolution, Span, Total, former_amounts, lent_tier
-from tenantlimits.wording import LimitState, promise, state_of
+from tenantlimits.wording import LimitState, promise, share_promise, state_of
 
 Json = dict[str, Any]
 _SEVERITY = (LimitState.OK, LimitState.NEAR, LimitState.LIMITED, LimitState.BLOCKED)
@@ -35,13 +36,14 @@ def limits_data(seen: Overview, identity: Identity) -> Json:
     former = former_amounts(policy, seen.as_of)
     for limit in limits:
         limit["changed"] = _changed(former.get(limit["name"]))
+    shares = [_share(one, identity) for one in policy.shares.values()]
     return {
         "as_of": _instant(seen.as_of),
         "stale": seen.stale,
         "status": LimitState.UNKNOWN if seen.stale else _worst(seen.readings),
         "tenant": {"key": policy.tenant, "name": policy.tenant_name},
         "tier": _tier(seen) if policy.tier else None,
-        "limits": limits,
+        "limits": limits + shares,
         "lanes": [{"name": lane.name, "cost": _number(lane.cost), "unit": "cost"} for lane in conf.LANES.values()],
     }
 
@@ -100,6 +102,40 @@ def _described(one: LimitInForce, identity: Identity) -> Json:
         "tier_amount": _number(one.tier_limit.amount),
         "override": override and _override(override) | {"amount": _number(limit.amount)},
     }
+
+
+def _share(one: ShareInForce, identity: Identity) -> Json:
+    """A share of a pool, among the limits; `lane` is the lane that takes its slots, where just one does."""
+    lanes = [lane.name for lane in conf.LANES.values() if lane.pool == one.pool.name]
+    slots, override = one.share.slots, one.override
+    return {
+        "name": one.name,
+        "kind": "share",
+        "pool": one.pool.name,
+        "lane": lanes[0] if len(lanes) == 1 else None,
+        "lanes": lanes,
+        "layer": Layer.TENANT,
+        "subject": identity.tenant,
+        "unit": _unit(Kind.CONCURRENCY, Counts.REQUESTS),
+        "period_seconds": None,
+        "amount": slots,
+        "unlimited": False,
+        "burst": None,
+        "guarantee": Guarantee.CONTRACT,
+        "promise": share_promise(slots, one.pool),
+        "mode": Mode.ENFORCE,
+        "source": one.source,
+        "tier_amount": one.tier_slots,
+        "override": override and _override(override) | {"amount": slots},
+        "changed": None,
+    } | _live(one)
+
+
+def _live(one: ShareInForce) -> Json:
+    """What runs and waits now."""
+    unknown = ("used", "borrowed", "remaining", "utilization", "available_after_seconds", "full_after_seconds")
+    queue = {"length": None, "max": one.queue, "oldest_wait_seconds": None, "estimated_wait_seconds": None}
+    return dict.fromkeys(unknown) | {"queue": queue, "state": LimitState.UNKNOWN}
 
 
 def _override(override: OverrideInForce) -> Json:

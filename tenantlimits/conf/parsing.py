@@ -58,8 +58,9 @@ def suggestion(word: object, known: Iterable[str]) -> str:
 def zone_named(name: object) -> ZoneInfo:
     """The time zone, or ValueError with what to write."""
     try:
-        return ZoneInfo(name)  # type: ignore[arg-type]  # what is no text answers TypeError
-    except (TypeError, ValueError, OSError, ZoneInfoNotFoundError):
+        # ZoneInfo itself would take a tuple for the arguments of a look-up, and answer what stands in it.
+        return ZoneInfo(name if isinstance(name, str) else "")
+    except (ValueError, OSError, ZoneInfoNotFoundError):
         raise ValueError(f"{name!r} is not a time zone: write an IANA name, such as Europe/Paris or UTC.") from None
 
 

@@ -27,6 +27,9 @@ class Code(StrEnum):
 
     RATE_LIMITED = "rate_limited"
     CONCURRENCY_LIMITED = "concurrency_limited"
+    QUEUE_FULL = "queue_full"
+    QUEUE_TIMEOUT = "queue_timeout"
+    CAPACITY_FULL = "capacity_full"
     STORE_UNAVAILABLE = "store_unavailable"
     FUSE = "fuse"
     COST_EXCEEDS_LIMIT = "cost_exceeds_limit"
@@ -68,6 +71,19 @@ class Reading:
     def never(self) -> bool:
         """Whether the operation costs more than this limit can ever hold."""
         return not self.fits and self.wait == math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolRefusal:
+    """Why a pool had no slot: `name` is that of the share, which has so many slots and uses so many."""
+
+    code: Code
+    pool: str
+    name: str
+    share: int
+    running: int
+    waiting: int
+    source: str
 
 
 def reading(term: Term, state: State, *, now_us: float, cost: int, fits: bool) -> Reading:
@@ -130,6 +146,7 @@ class Decision:
 
     `cost` is in milli-units and `fits[i]` the answer of `plan.asked[i]`; `degraded` marks an answer that was given
     without the shared store. `busy_seconds` is the estimate until a slot comes free, from measured hold times.
+    `by_pool` says why the lane's pool had no slot, where the limits were not even asked.
     """
 
     plan: Plan
@@ -141,6 +158,7 @@ class Decision:
     degraded: bool = False
     unavailable: bool = False
     busy_seconds: float = 1.0
+    by_pool: PoolRefusal | None = None
 
     @property
     def refused(self) -> bool:
@@ -214,6 +232,8 @@ class Decision:
         """Why it was refused, or None."""
         if self.allowed:
             return None
+        if self.by_pool is not None:
+            return self.by_pool.code
         one = self.binding
         if one is None:
             return Code.STORE_UNAVAILABLE if self.unavailable else Code.BLOCKED
@@ -254,5 +274,7 @@ class Decision:
             return f"Allowed in lane {self.lane}."
         one = self.binding
         what = f"limit {one.limit.name} of tier {self.tier or 'none'}" if one else f"lane {self.lane}"
+        if self.by_pool is not None:
+            what = f"pool {self.by_pool.pool} (running {self.by_pool.running}, share {self.by_pool.share})"
         then = "" if self.retry_after_seconds is None else f", try again in {self.retry_after_seconds} s"
         return f"Refused by {what} in lane {self.lane} ({self.code}){then}."

@@ -23,15 +23,30 @@ class OnStoreFailure(StrEnum):
     REFUSE = "refuse"
 
 
+class Excess(StrEnum):
+    """What becomes of an operation for which the lane's pool has no slot now."""
+
+    REJECT = "reject"
+    WAIT = "wait"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """A class of work. `cost` is that of an operation that names none, in units."""
+    """A class of work. `cost` is that of an operation that names none, in units.
+
+    Each takes a slot of `pool`, where there is one. `wait_seconds` is the longest that it waits for that, and there
+    where `excess` is to wait; `queue` how many of one tenant wait in this lane, None: as many as its share lets.
+    """
 
     name: str
     cost: float = 1.0
     counts_in_all: bool = True
     on_store_failure: OnStoreFailure = OnStoreFailure.LOCAL
     max_hold_seconds: float | None = None
+    pool: str | None = None
+    excess: Excess = Excess.REJECT
+    wait_seconds: float | None = None
+    queue: int | None = None
 
 
 def milli(cost: object) -> int:

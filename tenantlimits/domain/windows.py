@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from tenantlimits.domain.limits import MAX_LOG_AMOUNT
 
-
 MARGIN_US = 86_400_000_000.0
 """By so much the end of a period that has begun may lie after the next one of another time zone."""
 

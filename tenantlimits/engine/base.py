@@ -253,6 +253,9 @@ class Transport(Protocol):
     async def aexchange(self, commands: Sequence[bytes]) -> list[Any]:
         """The same from an event loop."""
 
+    def connect(self) -> Any:
+        """A new connection of the caller's own, as redis-py makes it; to any node of a cluster."""
+
     def close(self) -> None:
         """Close the connections that nobody is using."""
 

@@ -10,6 +10,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Any
 
 import redis
 from redis.crc import key_slot
@@ -84,6 +85,12 @@ class ClusterConnections:
         except StopIteration as done:
             replies: list[Reply] = done.value
             return replies
+
+    def connect(self) -> Any:
+        """A new connection of the caller's own, to one of the nodes: what is published to one is heard at all."""
+        if not self._owners:
+            self._know_owners()
+        return self._node(_chance.choice(self._owners)).connect()
 
     def close(self) -> None:
         """Close the connections that no thread is using."""
@@ -168,14 +175,15 @@ class ClusterConnections:
         _chance.shuffle(known)
         error: redis.RedisError = redis.ConnectionError("No node of the cluster is known.")
         for address in known:
+            asked = Connections(self._dial.to(*address))
             try:
-                asked = Connections(self._dial.to(*address))
                 self._owners = _owners(asked.ask_once(_CLUSTER_SLOTS), address)
-                asked.close()
             except redis.RedisError as failed:
                 error = failed
             else:
                 return
+            finally:
+                asked.close()
         raise error
 
 

@@ -85,6 +85,12 @@ class Connections:
             raise
         return replies
 
+    def connect(self) -> Any:
+        """A new connection of the caller's own."""
+        if self.breaker.outage is not None:
+            self.breaker.check()
+        return self._dial.connect()
+
     def close(self) -> None:
         """Close the connections that no thread is using."""
         while self._free:

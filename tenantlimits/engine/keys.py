@@ -13,6 +13,12 @@ from hashlib import blake2b
 
 SHARDS = 256
 
+_TYPES = {
+    "h": "hash", "pending": "set", "processes": "zset",
+    "tenants": "hash", "operations": "hash", "ends": "zset", "lines": "zset",
+}  # fmt: skip
+"""By what stands after the hash tag; else it is a string."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
@@ -86,7 +92,7 @@ def probe_key(prefix: str, shard: int = 0) -> str:
 def type_of(name: str) -> str:
     """The type that a key of ours has, as the store names it."""
     part = name.rpartition("}:")[2].partition(":")[0]
-    return {"h": "hash", "pending": "set", "processes": "zset"}.get(part, "string")
+    return _TYPES.get(part, "string")
 
 
 def member_keys(prefix: str, shard: int, member: str) -> Keys:
@@ -101,6 +107,20 @@ def member_keys(prefix: str, shard: int, member: str) -> Keys:
         pending_key(prefix, shard),
         (f"{start}:{name}", None, None),
     )
+
+
+@lru_cache(maxsize=1024)
+def pool_keys(prefix: str, pool: str) -> tuple[str, ...]:
+    """The keys of a pool of the fleet, in one slot: itself, its tenants, operations, their ends, and its lines."""
+    digest = _digest(pool)
+    start = tag(prefix, digest[0])
+    return tuple(f"{start}:{part}:{_text(digest)}" for part in ("pool", "tenants", "operations", "ends", "lines"))
+
+
+@lru_cache(maxsize=8192)
+def tenant_digest(tenant: str) -> bytes:
+    """What stands for a tenant inside a pool."""
+    return _digest(tenant)
 
 
 @lru_cache(maxsize=8192)

@@ -56,6 +56,7 @@ class Compiled:
     specs: tuple[Spec, ...]
     keys: tuple[int, ...]
     all_fit: tuple[bool, ...]
+    caller_clock: bool
 
     @classmethod
     def of(cls, plan: Plan, *, caller_clock: bool) -> Compiled:
@@ -74,6 +75,7 @@ class Compiled:
             specs=tuple(term.spec for term in plan.asked),
             keys=keys,
             all_fit=(True,) * len(plan.asked),
+            caller_clock=caller_clock,
         )
 
     def question(self, cost: int, lease: bytes) -> bytes:

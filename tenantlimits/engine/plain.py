@@ -84,6 +84,12 @@ class PlainConnections:
         raise_if_error(replies)
         return replies[0]
 
+    def connect(self) -> Any:
+        """A new connection of the caller's own."""
+        if self.breaker.outage is not None:
+            self.breaker.check()
+        return self._dial.connect()
+
     def close(self) -> None:
         """Close the connections that no thread is using."""
         pool, self._pool = self._pool, None

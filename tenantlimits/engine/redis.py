@@ -11,7 +11,7 @@ import redis
 from redis.exceptions import InvalidResponse, NoPermissionError
 
 from tenantlimits.domain.plans import Plan, Stamps, Subject
-from tenantlimits.engine import resp, scripts
+from tenantlimits.engine import pools, resp, scripts
 from tenantlimits.engine.base import (
     PRESENCE_MS,
     USAGE_TTL_MS,
@@ -50,13 +50,16 @@ from tenantlimits.engine.keys import (
 from tenantlimits.engine.packing import KEY_OF, NO_LEASE, STATUSES, Compiled, packed_keys
 from tenantlimits.engine.resp import Reply, bulk
 from tenantlimits.engine.scripts import Script
+from tenantlimits.engine.wakeups import Wakeups
 
 R = TypeVar("R")
 
 _NUMBERS = tuple(bulk(number) for number in range(7))
 """How many keys a script gets, packed: stamp, closed hours, pending set and three subjects at most."""
+_AS_BYTES = "surrogateescape"
+"""A member of the pending set that is no text keeps nobody else's usage back, and is acknowledged like any other."""
 _UNREADABLE = (struct.error, TypeError, ValueError, LookupError, AttributeError)
-"""What reading a reply of another form raises. A `try` costs nothing; asking about the form would, at every decision."""
+"""What reading a reply of another form raises. A `try` costs nothing; looking at the form would, in every decision."""
 
 
 Call = tuple[Sequence[bytes], Callable[[list[Reply]], Any], Script | None]
@@ -68,12 +71,14 @@ class RedisEngine:
 
     def __init__(self, connections: Transport, *, prefix: str = "tl", clock: Callable[[], float] | None = None) -> None:
         self._connections, self._prefix, self._clock = connections, prefix, clock
+        self._caller_clock = clock is not None
         self._release_script = self._whole("release")
         self._calls: dict[type, Callable[[Any], Call]] = {
             Admit: self._admit, Peek: self._peek, Settle: self._settle, Release: self._release, Renew: self._renew,
             Begin: self._begin, Move: self._move,
             Pending: self._pending, Collect: self._collect, Acknowledge: self._acknowledge,
             Deposit: self._deposit, Tally: self._tally, Announce: self._announce,
+            **pools.calls(self._eval, prefix),
         }  # fmt: skip
 
     def call(self, command: Command[Any]) -> Call:
@@ -93,6 +98,7 @@ class RedisEngine:
             self._connections.exchange(self._discarding(commands, script, error))
             raise
         except _UNREADABLE as error:
+            self._connections.exchange(self._discarding(commands, script, error))
             raise _unreadable(replies) from error
         return result
 
@@ -109,8 +115,13 @@ class RedisEngine:
             await self._connections.aexchange(self._discarding(commands, script, error))
             raise
         except _UNREADABLE as error:
+            await self._connections.aexchange(self._discarding(commands, script, error))
             raise _unreadable(replies) from error
         return result
+
+    def wakeups(self, process: bytes) -> Wakeups:
+        """What a process of this name hears when others give slots on to it; redis.RedisError as for `run`."""
+        return Wakeups(self._connections.connect(), pools.channel_of(self._prefix, process))
 
     def close(self) -> None:
         """Close idle connections."""
@@ -121,7 +132,7 @@ class RedisEngine:
     def _admit(self, command: Admit) -> Call:
         # In one piece: each function that is called on this path costs more than the work that it does.
         compiled, who = command.plan.compiled, command.identity
-        if not isinstance(compiled, Compiled):
+        if not isinstance(compiled, Compiled) or compiled.caller_clock is not self._caller_clock:
             compiled = self._compiled(command.plan)
         names = packed_keys(self._prefix, who.tenant, who.user, who.credential)
         packed = compiled.command(names, command.cost, command.lease or NO_LEASE)
@@ -131,12 +142,12 @@ class RedisEngine:
 
     def _peek(self, command: Peek) -> Call:
         compiled = self._compiled(command.plan)
-        script = scripts.peek(compiled.shape, caller_clock=self._clock is not None)
+        script = scripts.peek(compiled.shape, caller_clock=self._caller_clock)
         return self._on_plan(script, command, [compiled.question(command.cost, NO_LEASE)], compiled.answer)
 
     def _settle(self, command: Settle) -> Call:
         compiled = self._compiled(command.plan)
-        script = scripts.settle(compiled.shape, caller_clock=self._clock is not None)
+        script = scripts.settle(compiled.shape, caller_clock=self._caller_clock)
         witnesses = [command.witnesses.get(term.id, 0.0) for term in command.plan.asked]
         charged = bulk(struct.pack(f"<{len(witnesses)}d", *witnesses))
         return self._on_plan(script, command, [compiled.question(command.delta, NO_LEASE), charged], _status)
@@ -150,8 +161,8 @@ class RedisEngine:
 
     def _compiled(self, plan: Plan) -> Compiled:
         compiled = plan.compiled
-        if not isinstance(compiled, Compiled):
-            compiled = plan.compiled = Compiled.of(plan, caller_clock=self._clock is not None)
+        if not isinstance(compiled, Compiled) or compiled.caller_clock is not self._caller_clock:
+            compiled = plan.compiled = Compiled.of(plan, caller_clock=self._caller_clock)
         return compiled
 
     # Leases
@@ -207,20 +218,21 @@ class RedisEngine:
     def _acknowledge(self, command: Acknowledge) -> Call:
         keys = member_keys(self._prefix, command.member.shard, command.member.tenant)
         running = command.counted.running
-        arguments: list[Any] = [command.member.tenant, running.token if running else b""]
+        member = command.member.tenant.encode(errors=_AS_BYTES)
+        arguments: list[Any] = [member, running.token if running else b""]
         for hour in command.counted.closed:
             arguments += [hour_field(hour), hour.token]
         return self._eval("acknowledge", [([keys.tenant, keys.closed, keys.pending], arguments)], _is_positive)
 
     def _deposit(self, command: Deposit) -> Call:
         keys = member_keys(self._prefix, command.member.shard, command.member.tenant)
-        arguments: list[Any] = [command.member.tenant]
+        arguments: list[Any] = [command.member.tenant.encode(errors=_AS_BYTES)]
         for hour in command.hours:
             arguments += [hour_field(hour), packed_hour(hour)]
         return self._eval("deposit", [([keys.closed, keys.pending], arguments)], _nothing)
 
     def _tally(self, command: Tally) -> Call:
-        script, names = scripts.tally(caller_clock=self._clock is not None), self._names(command.identity)
+        script, names = scripts.tally(caller_clock=self._caller_clock), self._names(command.identity)
         return (
             [self._packed(script, [names[number] for number in range(4)], [*map(bulk, packed_tally(command))])],
             _nothing,
@@ -242,7 +254,7 @@ class RedisEngine:
         return [member_keys(self._prefix, shard, "") for shard in range(SHARDS)]
 
     def _whole(self, name: str) -> Script:
-        return scripts.whole(name, caller_clock=self._clock is not None)
+        return scripts.whole(name, caller_clock=self._caller_clock)
 
     def _eval(
         self, name: str, batch: Sequence[tuple[Sequence[str], Sequence[Any]]], read: Callable[[list[Reply]], Any]
@@ -259,9 +271,7 @@ class RedisEngine:
         head = resp.count(3 + len(keys) + len(arguments))
         return b"".join([head, *script.call, _NUMBERS[len(keys)], *keys, *arguments])
 
-    def _discarding(
-        self, commands: Sequence[bytes], script: Script | None, error: redis.ResponseError
-    ) -> Sequence[bytes]:
+    def _discarding(self, commands: Sequence[bytes], script: Script | None, error: Exception) -> Sequence[bytes]:
         """What to send after an error: what cannot be read under the keys of a script would fail for ever.
 
         This call fails all the same. Nothing is sent where the error says something of the server, or of our account.
@@ -352,7 +362,9 @@ def _begun(replies: list[Reply]) -> Begun:
 
 
 def _members(replies: list[Reply]) -> tuple[Member, ...]:
-    return tuple(sorted(Member(shard, raw.decode()) for shard, members in enumerate(replies) for raw in members))
+    return tuple(
+        sorted(Member(shard, raw.decode(errors=_AS_BYTES)) for shard, members in enumerate(replies) for raw in members)
+    )
 
 
 def _counted(replies: list[Reply]) -> Counted:

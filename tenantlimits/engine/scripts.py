@@ -154,7 +154,7 @@ def _head(caller_clock: bool) -> str:
 def whole(name: str, *, caller_clock: bool) -> Script:
     """A script that needs no plan, by its name."""
     head = _source("prelude") if name in TIMELESS else _head(caller_clock)
-    return _script(head, _source("layout"), _source(name))
+    return _script(head, _source("pool" if name.startswith("pool_") else "layout"), _source(name))
 
 
 @cache

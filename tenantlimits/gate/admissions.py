@@ -12,8 +12,11 @@ import redis
 from tenantlimits.domain.decisions import Decision
 from tenantlimits.domain.lanes import milli
 from tenantlimits.engine.base import Answer, Engine, Lease, Release, Settle, Status, lease_caps, witnesses
-from tenantlimits.gate.deciding import Ask, Outcome, Steps, adrive, drive, reloaded
+from tenantlimits.gate.asking import Ask, Outcome
 from tenantlimits.gate.leases import Held, heartbeat, hold_times
+from tenantlimits.gate.lookup import reloaded
+from tenantlimits.gate.steps import Steps, adrive, drive
+from tenantlimits.pools.process import Slot
 
 logger = logging.getLogger(__name__)
 _background: set[asyncio.Task[None]] = set()
@@ -27,6 +30,7 @@ class Admission:
     _ask: Ask
     _engine: Engine | None
     _answer: Answer | None
+    _slot: Slot | None = None
     _held: Held | None = None
     _settled: bool = field(default=False)
     _released: bool = field(default=False)
@@ -35,7 +39,7 @@ class Admission:
     def of(cls, ask: Ask, outcome: Outcome) -> Admission:
         """The admission that an allowing outcome is."""
         decision = outcome.decision
-        admission = cls(decision, ask, outcome.engine, outcome.answer)
+        admission = cls(decision, ask, outcome.engine, outcome.answer, outcome.slot)
         if ask.lease is not None and decision.plan.has_cap and outcome.engine is not None:
             admission._hold(ask.lease, outcome.engine)
         return admission
@@ -48,8 +52,13 @@ class Admission:
 
     @property
     def holds_slot(self) -> bool:
-        """Whether there is a slot to give back."""
-        return self._held is not None and not self._released
+        """Whether there is a slot to give back, of a concurrency limit or of a pool."""
+        return (self._held is not None or self._slot is not None) and not self._released
+
+    @property
+    def pools(self) -> frozenset[str]:
+        """The pools in which it has a slot."""
+        return frozenset() if self._slot is None else frozenset({self._slot.pool.name})
 
     @property
     def lost(self) -> bool:
@@ -115,9 +124,14 @@ class Admission:
             await asyncio.shield(task)
 
     def _ended(self) -> Held | None:
-        if self._released or self._held is None:
+        """The lease to give back, if any; the slot of a pool is given back here."""
+        if self._released:
             return None
         self._released = True
+        if self._slot is not None:
+            self._slot.release()
+        if self._held is None:
+            return None
         heartbeat.drop(self._held.lease)
         hold_times.note(self._held.lane, time.monotonic() - self._held.since)
         return self._held

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from types import TracebackType
 
 from tenantlimits.conf import conf
@@ -12,8 +13,11 @@ from tenantlimits.domain.lanes import milli
 from tenantlimits.engine.base import LEASE_BYTES
 from tenantlimits.engine.keys import Identity
 from tenantlimits.gate.admissions import Admission
-from tenantlimits.gate.deciding import Ask, Outcome, admitting, adrive, drive, peeking
+from tenantlimits.gate.asking import Ask, Outcome
+from tenantlimits.gate.deciding import admitting, peeking
+from tenantlimits.gate.steps import Steps, adrive, drive
 from tenantlimits.gate.store import stores
+from tenantlimits.gate.waiting import waiting
 from tenantlimits.tenancy import Scope, checked, current_scope, enter, leave
 
 
@@ -56,16 +60,25 @@ async def asettle(*, cost: float) -> None:
 class hold:  # noqa: N801 - reads as the verb that it is: with hold(lane=...) as admission
     """Ask for one operation and keep its slot until the block ends; LimitExceeded where it is refused.
 
+    With `wait` it waits up to so many seconds to be admitted: in line behind the same tenant's operations of that lane
+    in this process, of which the first asks for all, and without being charged until it is admitted.
     Inside an admitted request or another `hold` it is an admission of its own, which lane `all` does not count again.
-    Errors: LimitExceeded, UnknownLane, InvalidCost, InvalidTenant.
+    Errors: LimitExceeded, UnknownLane, InvalidCost, InvalidTenant, ValueError for a negative wait.
     """
 
-    def __init__(self, *, lane: str, cost: float | None = None, tenant: str | None = None) -> None:
-        self._ask = _ask(lane, cost, tenant, lease=os.urandom(LEASE_BYTES))
+    def __init__(
+        self, *, lane: str, cost: float | None = None, tenant: str | None = None, wait: float | None = None
+    ) -> None:
+        if wait is not None and not wait >= 0:
+            raise ValueError(f"hold(lane={lane!r}, wait={wait!r}): wait at least 0 seconds; 0 does not wait.")
+        self._ask = replace(_ask(lane, cost, tenant, lease=os.urandom(LEASE_BYTES)), wait=wait)
         self._admission: Admission | None = None
 
+    def _steps(self) -> Steps[Outcome]:
+        return waiting(self._ask, self._ask.wait) if self._ask.wait else admitting(self._ask)
+
     def __enter__(self) -> Admission:
-        return self._begin(drive(admitting(self._ask), stores.engine))
+        return self._begin(drive(self._steps(), stores.engine))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -76,7 +89,7 @@ class hold:  # noqa: N801 - reads as the verb that it is: with hold(lane=...) as
         if outcome.decision.refused:
             raise LimitExceeded(outcome.decision)
         self._admission = Admission.of(self._ask, outcome)
-        self._token = enter(Scope(self._ask.identity, self._admission))
+        self._token = enter(Scope(self._ask.identity, self._admission, self._ask.pools | self._admission.pools))
         return self._admission
 
     def _end(self) -> Admission:
@@ -89,7 +102,7 @@ class ahold(hold):  # noqa: N801 - as hold
     """`hold` from an event loop: async with ahold(lane=...) as admission."""
 
     async def __aenter__(self) -> Admission:
-        return self._begin(await adrive(admitting(self._ask), stores.engine))
+        return self._begin(await adrive(self._steps(), stores.engine))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -101,15 +114,17 @@ def _ask(lane: str, cost: float | None, tenant: str | None, lease: bytes | None 
     known = conf.lane(lane)
     scope = current_scope()
     identity, admission = (scope.identity, scope.admission) if scope else (None, None)
+    pools: frozenset[str] = scope.pools if scope else frozenset()
     if tenant is not None and (identity is None or identity.tenant != tenant):
         # Another tenant's operation: nothing of the work under way has counted it.
-        identity, admission = Identity(tenant=checked(tenant, "The caller")), None
+        identity, admission, pools = Identity(tenant=checked(tenant, "The caller")), None, frozenset()
     if identity is None:
         raise TenantLimitsError(
             f"Nobody asks for lane {lane}: outside a request pass tenant=..., or work inside tenant_context(...)."
         )
     milli_cost = milli(known.cost if cost is None else cost)
-    return Ask(identity=identity, lane=known, cost=milli_cost, lease=lease, inside=admission is not None)
+    inside = admission is not None
+    return Ask(identity=identity, lane=known, cost=milli_cost, lease=lease, inside=inside, pools=pools)
 
 
 def _noted(ask: Ask, outcome: Outcome) -> Outcome:

@@ -11,8 +11,11 @@ from tenantlimits.domain.decisions import Reading
 from tenantlimits.domain.lanes import Lane, OnStoreFailure
 from tenantlimits.domain.periods import from_us
 from tenantlimits.engine.keys import Identity
-from tenantlimits.gate.deciding import Ask, Steps, current_policy, drive, peeking
+from tenantlimits.gate.asking import Ask
+from tenantlimits.gate.deciding import peeking
+from tenantlimits.gate.lookup import current_policy
 from tenantlimits.gate.policies import load_and_keep
+from tenantlimits.gate.steps import Steps, drive
 from tenantlimits.gate.store import now_us, stores
 from tenantlimits.policy.loading import Policy
 

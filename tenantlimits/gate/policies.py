@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import redis
 from django.core.signals import setting_changed
@@ -107,6 +108,19 @@ def load_and_keep(
     if not sees_uncommitted_changes():
         policies.keep(identity, policy)
     return policy
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Read a policy from the database."""
+
+    identity: Identity
+    begun: Begun | None
+    now_us: float
+    first_tier: Callable[[], str | None]
+
+    def __call__(self) -> Policy:
+        return load_and_keep(self.identity, self.begun, self.now_us, self.first_tier)
 
 
 _reported = OnceAMinute()

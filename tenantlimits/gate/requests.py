@@ -15,8 +15,11 @@ from tenantlimits.domain.lanes import milli
 from tenantlimits.engine.base import LEASE_BYTES
 from tenantlimits.engine.keys import Identity
 from tenantlimits.gate.admissions import Admission
-from tenantlimits.gate.deciding import CONSOLE_LANE, Ask, Outcome, admitting, adrive, console_plan, drive
+from tenantlimits.gate.asking import Ask, Outcome
+from tenantlimits.gate.console import CONSOLE_LANE, console_plan
+from tenantlimits.gate.deciding import admitting
 from tenantlimits.gate.door import door
+from tenantlimits.gate.steps import adrive, drive
 from tenantlimits.gate.store import stores
 from tenantlimits.tenancy import Scope, address, identify
 
@@ -46,6 +49,7 @@ class Record(Scope):
         """Give the admission's slots back when the request ends."""
         if admission.holds_slot:
             self._held.append(admission)
+            self.pools |= admission.pools
 
     def close(self) -> None:
         """The response has been sent, or the work has ended without one: give all slots back."""
@@ -184,6 +188,7 @@ def _ask(request: HttpRequest, record: Record, lane: str, cost: float | None, le
         cost=milli(known.cost if cost is None else cost),
         lease=lease,
         inside=record.decision is not None,
+        pools=record.pools,
         first_tier=lambda: conf.TIER_RESOLVER(request) if conf.TIER_RESOLVER else None,
     )
 

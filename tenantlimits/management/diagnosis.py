@@ -75,6 +75,11 @@ _TITLES = {
     "check_default_tier_has_a_row": "DEFAULT_TIER has a row.",
     "check_anonymous_tier_has_a_row": "ANONYMOUS_TIER, where it names one, has a row.",
     "check_tiers_in_use_have_limits": "Every tier in use has limits.",
+    "check_tiers_in_use_have_shares": "Every tier in use has a share of every pool,",
+    "check_pools_of_shares": "the pool of every share is in the settings,",
+    "check_shares_fit_their_pools": "and no share is more than its pool.",
+    "check_pools_can_be_used": "All of every pool can be used.",
+    "check_pools_are_not_oversubscribed": "The shares of those who come at once do not exceed a pool by far.",
 }
 """What a check has found to be so where it finds nothing wrong."""
 

@@ -210,6 +210,66 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="Share",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("pool", models.CharField(max_length=50, verbose_name="pool")),
+                (
+                    "slots",
+                    models.PositiveIntegerField(help_text="0: none of its own, it only borrows.", verbose_name="slots"),
+                ),
+                (
+                    "queue",
+                    models.PositiveIntegerField(
+                        blank=True,
+                        help_text="How many of a tenant's operations may wait for a slot. Empty: as many as the pool lets.",
+                        null=True,
+                        verbose_name="queue",
+                    ),
+                ),
+                (
+                    "tier",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="shares",
+                        to="tenantlimits.tier",
+                        verbose_name="tier",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "share",
+                "verbose_name_plural": "shares",
+                "ordering": ["tier", "pool"],
+                "base_manager_name": "objects",
+                "constraints": [
+                    models.UniqueConstraint(fields=("tier", "pool"), name="tenantlimits_share_pool"),
+                    models.CheckConstraint(
+                        condition=django.db.models.lookups.GreaterThan(
+                            django.db.models.functions.text.Length(django.db.models.functions.text.Trim("pool")), 0
+                        ),
+                        name="tenantlimits_share_pool_not_blank",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("slots__gte", 0), ("slots__lte", 1000000)),
+                            ("slots__isnull", True),
+                            _connector="OR",
+                        ),
+                        name="tenantlimits_share_slots_range",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("queue__gte", 0), ("queue__lte", 1000000)),
+                            ("queue__isnull", True),
+                            _connector="OR",
+                        ),
+                        name="tenantlimits_share_queue_range",
+                    ),
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="UsageHour",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -316,7 +376,10 @@ class Migration(migrations.Migration):
                 (
                     "target",
                     models.CharField(
-                        help_text="The name of a limit, or tier:pro to lend the tier pro.",
+                        help_text=(
+                            "The name of a limit, share:exports for its share of the pool exports, or tier:pro to lend "
+                            "the tier pro."
+                        ),
                         max_length=60,
                         verbose_name="target",
                     ),
@@ -435,13 +498,21 @@ class Migration(migrations.Migration):
                                 ("unlimited", False),
                             ),
                             models.Q(
+                                ("target__startswith", "share:"),
+                                ("amount__isnull", False),
+                                ("burst__isnull", True),
+                                ("unlimited", False),
+                            ),
+                            models.Q(
                                 models.Q(("target__startswith", "tier:"), _negated=True),
+                                models.Q(("target__startswith", "share:"), _negated=True),
                                 ("amount__isnull", True),
                                 ("burst__isnull", True),
                                 ("unlimited", True),
                             ),
                             models.Q(
                                 models.Q(("target__startswith", "tier:"), _negated=True),
+                                models.Q(("target__startswith", "share:"), _negated=True),
                                 ("amount__isnull", False),
                                 ("unlimited", False),
                             ),

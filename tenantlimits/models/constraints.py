@@ -14,9 +14,9 @@ def one_of(model: str, field: str, values: Iterable[str]) -> CheckConstraint:
     return CheckConstraint(name=f"tenantlimits_{model}_{field}_known", condition=Q(**{f"{field}__in": sorted(values)}))
 
 
-def amount(model: str, field: str) -> CheckConstraint:
-    """The field holds 0 to MAX_AMOUNT units, or nothing."""
-    within = Q(**{f"{field}__gte": 0, f"{field}__lte": MAX_AMOUNT})
+def amount(model: str, field: str, *, most: int = MAX_AMOUNT) -> CheckConstraint:
+    """The field holds 0 to so many units, or nothing."""
+    within = Q(**{f"{field}__gte": 0, f"{field}__lte": most})
     return CheckConstraint(
         name=f"tenantlimits_{model}_{field}_range", condition=within | Q(**{f"{field}__isnull": True})
     )

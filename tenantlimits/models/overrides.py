@@ -1,4 +1,4 @@
-"""Overrides: temporary changes of one tenant's limit or tier, each with a reason and an end.
+"""Overrides: temporary changes of one tenant's limit, share or tier, each with a reason and an end.
 
 `Override.save` is the one place where they are written. It holds the tenant's row, so that of two writers at the same
 instant the second one sees what the first has written. Instants are judged by this process's clock, validity in the
@@ -26,8 +26,9 @@ from django.utils.translation import gettext_lazy as _
 
 from tenantlimits.changes import Recorded, actor_pk
 from tenantlimits.conf import conf, suggestion
-from tenantlimits.domain.errors import InvalidLimit, InvalidOverride
+from tenantlimits.domain.errors import InvalidLimit, InvalidOverride, InvalidShare, UnknownPool
 from tenantlimits.domain.limits import MAX_AMOUNT, validated
+from tenantlimits.domain.pools import check_slots
 from tenantlimits.managers import OverrideQuerySet
 from tenantlimits.models import constraints
 from tenantlimits.models.tenants import Tenant, lock, no_limits
@@ -36,10 +37,13 @@ from tenantlimits.signals import override_changed
 
 TIER_TARGET = "tier:"
 """`tier:pro` as a target lends the tenant that tier."""
+SHARE_TARGET = "share:"
+"""`share:exports` as a target is the tenant's share of that pool; the amount is slots."""
 
 MAX_REASON_LENGTH = 500
 
 _FOR_TIER = Q(target__startswith=TIER_TARGET)
+_FOR_SHARE = Q(target__startswith=SHARE_TARGET)
 _NO_VALUE = Q(amount__isnull=True, burst__isnull=True)
 
 
@@ -48,7 +52,11 @@ class Override(Recorded):
 
     tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="overrides", verbose_name=_("tenant"))
     target = models.CharField(
-        _("target"), max_length=60, help_text=_("The name of a limit, or tier:pro to lend the tier pro.")
+        _("target"),
+        max_length=60,
+        help_text=_(
+            "The name of a limit, share:exports for its share of the pool exports, or tier:pro to lend the tier pro."
+        ),
     )
     amount = models.BigIntegerField(_("amount"), null=True, blank=True, help_text=_("0 blocks."))
     burst = models.BigIntegerField(
@@ -103,8 +111,9 @@ class Override(Recorded):
             models.CheckConstraint(
                 name="tenantlimits_override_value",
                 condition=(_FOR_TIER & _NO_VALUE & Q(unlimited=False))
-                | (~_FOR_TIER & _NO_VALUE & Q(unlimited=True))
-                | (~_FOR_TIER & Q(unlimited=False, amount__isnull=False)),
+                | (_FOR_SHARE & Q(unlimited=False, amount__isnull=False, burst__isnull=True))
+                | (~_FOR_TIER & ~_FOR_SHARE & _NO_VALUE & Q(unlimited=True))
+                | (~_FOR_TIER & ~_FOR_SHARE & Q(unlimited=False, amount__isnull=False)),
             ),
             # Who revoked may be nobody: a script, or a user who has been deleted since.
             models.CheckConstraint(
@@ -119,8 +128,13 @@ class Override(Recorded):
 
     @property
     def lent_tier(self) -> str | None:
-        """Slug of the tier that it lends; None where it changes a limit."""
+        """Slug of the tier that it lends; None where it changes a limit or a share."""
         return self.target.removeprefix(TIER_TARGET) if self.target.startswith(TIER_TARGET) else None
+
+    @property
+    def share_pool(self) -> str | None:
+        """Name of the pool of which it changes the share; None where it changes a limit or lends a tier."""
+        return self.target.removeprefix(SHARE_TARGET) if self.target.startswith(SHARE_TARGET) else None
 
     def is_in_force(self, now: datetime) -> bool:
         """Whether it has started, has not ended and is not revoked.
@@ -220,8 +234,15 @@ class Override(Recorded):
     def _check_value(self) -> None:
         if self.lent_tier is not None and (self.amount, self.burst, self.unlimited) != (None, None, False):
             raise InvalidOverride(f"{self.target} lends a whole tier: leave amount and burst empty.")
+        if self.share_pool is not None and (self.unlimited or self.burst is not None):
+            raise InvalidOverride(
+                f"{self.target}: a share is a number of slots, neither unlimited nor with a burst. For all of the pool "
+                "write its capacity."
+            )
         if self.unlimited and (self.amount, self.burst) != (None, None):
             raise InvalidOverride(f"{self.target}: unlimited or an amount, not both.")
+        if self.share_pool is not None and self.amount is None:
+            raise InvalidOverride(f"{self.target}: write an amount, the slots (0: none of its own).")
         if self.lent_tier is None and not self.unlimited and self.amount is None:
             raise InvalidOverride(f"{self.target}: write an amount (0 blocks), or choose unlimited.")
         for what, value in (("amount", self.amount), ("burst", self.burst)):
@@ -233,6 +254,8 @@ class Override(Recorded):
     def _check_target(self) -> None:
         if self.lent_tier is not None:
             return _check_lendable(self.lent_tier)
+        if self.share_pool is not None:
+            return self._check_share(self.share_pool)
         tenant = Tenant.objects.get(pk=self.tenant_id)
         # A name may stand in the tier that is lent meanwhile, too.
         lent = Override.objects.live(self.starts_at, self.expires_at).filter(_FOR_TIER, tenant=tenant)
@@ -244,6 +267,13 @@ class Override(Recorded):
         names = sorted({limit.name for limit in limits})
         there = f"there are {', '.join(names)}.{suggestion(self.target, names)}" if names else "there are none yet."
         raise InvalidOverride(f"Tenant {tenant.key} has no limit {self.target!r} on tier {' or '.join(slugs)}: {there}")
+
+    def _check_share(self, pool: str) -> None:
+        """A tenant has a share of every pool, whether its tier says how much or not."""
+        try:
+            check_slots(self.amount, pool=conf.pool(pool), name=self.target)
+        except (InvalidShare, UnknownPool) as error:
+            raise InvalidOverride(str(error)) from error
 
     def _check_fits(self, limit: Limit) -> None:
         if self.amount is None:

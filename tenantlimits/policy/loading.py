@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from django.db import router
@@ -17,6 +18,8 @@ from tenantlimits.domain.limits import ALL_LANE, UNLIMITED, Kind, Layer, Limit, 
 from tenantlimits.domain.limits import Mode as DomainMode
 from tenantlimits.domain.periods import from_us, hour_offset_us, to_us
 from tenantlimits.domain.plans import SUBJECT_OF_LAYER, Plan, Stamps, Subject, terms, validity
+from tenantlimits.domain.pools import UNSAID_SHARE, PoolSpec, ShareInForce
+from tenantlimits.domain.shares import Share
 from tenantlimits.models import Override, Switch, Tenant, Tier
 
 logger = logging.getLogger(__name__)
@@ -29,11 +32,11 @@ _LOOK_BACK = timedelta(days=1)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Policy:
-    """Everything in force for one tenant: its tier's limits with its overrides, and how long that holds.
+    """Everything in force for one tenant: its tier's limits and shares with its overrides, and how long that holds.
 
-    `tier` is "" while its tier has no row: then nothing is limited, which is loud (see checks). `plan` builds what
-    the store needs for one lane, once. `flushed` is what the rows know of its calendar quotas, where somebody has read
-    it (see `policy.flushed`).
+    `tier` is "" while its tier has no row: then nothing is limited, which is loud (see checks). `shares` has one for
+    each pool of the settings; they know no modes. `plan` builds what the store needs for one lane, once. `flushed` is
+    what the rows know of its calendar quotas, where somebody has read it (see `policy.flushed`).
     """
 
     tenant: str
@@ -42,6 +45,7 @@ class Policy:
     tier_name: str
     zone: ZoneInfo
     limits: tuple[LimitInForce, ...]
+    shares: Mapping[str, ShareInForce] = field(default_factory=dict)
     stamps: Stamps | None
     now_us: float
     valid_from_us: float = 0.0
@@ -55,6 +59,14 @@ class Policy:
         if key not in self._plans:
             self._plans[key] = self._build(lane, asked_lanes, subjects)
         return self._plans[key]
+
+    def share_of(self, pool: str) -> Share:
+        """What the tenant has of a pool; UnknownPool where no setting names it."""
+        found = self.shares.get(pool)
+        if found is None:
+            conf.pool(pool)
+            return UNSAID_SHARE
+        return found.share
 
     def _build(self, lane: str, asked_lanes: frozenset[str] | None, subjects: frozenset[Subject]) -> Plan:
         now = from_us(self.now_us)
@@ -87,7 +99,12 @@ class Policy:
 
 def asked_lanes(lane: Lane, *, inside: bool) -> frozenset[str]:
     """The lanes whose limits an operation is asked. `inside` an admitted operation, `all` has counted it already."""
-    return frozenset({lane.name} if inside or not lane.counts_in_all else {lane.name, ALL_LANE})
+    return _lanes(lane.name, with_all=lane.counts_in_all and not inside)
+
+
+@lru_cache(maxsize=1024)
+def _lanes(name: str, *, with_all: bool) -> frozenset[str]:
+    return frozenset({name, ALL_LANE} if with_all else {name})
 
 
 def load(key: str, *, stamps: Stamps | None, now_us: float, tier_at_first_sight: Callable[[], str | None]) -> Policy:
@@ -114,6 +131,7 @@ def load(key: str, *, stamps: Stamps | None, now_us: float, tier_at_first_sight:
         limits=tuple(
             limit_in_force(_in_mode(row.as_domain(), modes), in_force) for row in (tier.limits.all() if tier else ())
         ),
+        shares=_shares(tier, in_force),
         stamps=stamps,
         now_us=now_us,
         valid_from_us=valid_from_us,
@@ -147,10 +165,31 @@ def limit_in_force(tier_limit: Limit, in_force: Iterable[Override]) -> LimitInFo
     override = next((one for one in in_force if one.target == tier_limit.name), None)
     if override is None:
         return LimitInForce(limit=tier_limit, tier_limit=tier_limit)
-    shown = OverrideInForce(
+    return LimitInForce(limit=_overridden(tier_limit, override), tier_limit=tier_limit, override=_shown(override))
+
+
+def _shares(tier: Tier | None, in_force: Iterable[Override]) -> dict[str, ShareInForce]:
+    """The tenant's share of every pool that the settings name."""
+    pools = conf.POOLS
+    rows = {row.pool: row.as_domain() for row in tier.shares.all()} if tier and pools else {}
+    return {name: share_in_force(pool, rows.get(name), in_force) for name, pool in pools.items()}
+
+
+def share_in_force(pool: PoolSpec, tier_share: Share | None, in_force: Iterable[Override]) -> ShareInForce:
+    """The tier's share, or what an override in force makes of it. `tier_share` None: the tier does not say."""
+    share = tier_share or UNSAID_SHARE
+    override = next((one for one in in_force if one.share_pool == pool.name), None)
+    if override is None:
+        return ShareInForce(pool=pool, share=share, tier_share=tier_share)
+    assert override.amount is not None, "the database holds that an override of a share has an amount"
+    share = replace(share, slots=override.amount)
+    return ShareInForce(pool=pool, share=share, tier_share=tier_share, override=_shown(override))
+
+
+def _shown(override: Override) -> OverrideInForce:
+    return OverrideInForce(
         id=override.pk, reason=override.reason, starts_at=override.starts_at, expires_at=override.expires_at
     )
-    return LimitInForce(limit=_overridden(tier_limit, override), tier_limit=tier_limit, override=shown)
 
 
 def _overridden(limit: Limit, override: Override) -> Limit:

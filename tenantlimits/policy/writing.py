@@ -50,9 +50,10 @@ def grant_override(  # noqa: PLR0913 - the fields of an override, by name
     note: str = "",
     by: AbstractBaseUser | None = None,
 ) -> Override:
-    """A new override of a limit, by its name and in units, or of the tier by `tier:<slug>`; from now on, or later.
+    """A new override, from now on or later: of a limit, by its name and in units; or see below.
 
-    InvalidOverride, with what to write, where the tenant has no such limit or tier to be lent, the value means nothing,
+    `share:<pool>` as the target changes the tenant's share of a pool, in slots; `tier:<slug>` lends it a tier.
+    InvalidOverride, with what to write, where there is no such limit, pool or tier, the value means nothing,
     the reason is missing, the end is in the past or more than MAX_OVERRIDE_DAYS away, an instant has no time zone, or
     another override of the same target overlaps.
     """

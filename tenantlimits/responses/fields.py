@@ -52,6 +52,10 @@ def policy_name(limit: Limit) -> str:
 
 
 def _ratelimit(decision: Decision) -> dict[str, str]:
+    if decision.by_pool is not None:
+        name = _string(decision.by_pool.name)
+        policy = f'{name};q={decision.by_pool.share};qu="concurrent-requests"'
+        return {"RateLimit-Policy": policy, "RateLimit": f"{name};r=0"}
     refusing = _refusing(decision)
     told = _told(decision, refusing)
     if not told:

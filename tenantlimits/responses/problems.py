@@ -12,14 +12,17 @@ from django.utils.translation import gettext as _
 
 from tenantlimits import wording
 from tenantlimits.conf import conf
-from tenantlimits.domain.decisions import Code, Decision, Reading
-from tenantlimits.domain.limits import Counts, Kind, Limit
+from tenantlimits.domain.decisions import Code, Decision, PoolRefusal, Reading
+from tenantlimits.domain.limits import Counts, Kind, Layer, Limit
 from tenantlimits.responses.answers import answer_to, reset_at
 from tenantlimits.responses.fields import policy_name
 
 _STATUSES = {
     Code.RATE_LIMITED: 429,
     Code.CONCURRENCY_LIMITED: 429,
+    Code.QUEUE_FULL: 429,
+    Code.QUEUE_TIMEOUT: 429,
+    Code.CAPACITY_FULL: 503,
     Code.FUSE: 429,
     Code.STORE_UNAVAILABLE: 503,
     Code.COST_EXCEEDS_LIMIT: 422,
@@ -29,6 +32,9 @@ _STATUSES = {
 _DRAFT_TYPES = {
     Code.RATE_LIMITED: "quota-exceeded",
     Code.CONCURRENCY_LIMITED: "quota-exceeded",
+    Code.QUEUE_FULL: "quota-exceeded",
+    Code.QUEUE_TIMEOUT: "quota-exceeded",
+    Code.CAPACITY_FULL: "temporary-reduced-capacity",
     Code.FUSE: "abnormal-usage-detected",
     Code.STORE_UNAVAILABLE: "temporary-reduced-capacity",
 }
@@ -72,10 +78,10 @@ def _problem(decision: Decision, request: HttpRequest) -> dict[str, Any]:
         "status": status_of(decision),
         "detail": _detail(decision, usage_url),
         "instance": f"urn:tenantlimits:decision:{answer.id}",
-        "violated-policies": [policy_name(one.limit) for one in decision.refusals],
+        "violated-policies": _violated(decision),
         "code": str(code),
         "lane": decision.lane,
-        "limit": _limit(decision.binding) if decision.binding else None,
+        "limit": _binding(decision),
         "tier": decision.tier or None,
         "retry_after_seconds": answer.wait,
         "retryable": not decision.never,
@@ -117,6 +123,35 @@ def _usage_url(decision: Decision, request: HttpRequest) -> str | None:
 def _detail(decision: Decision, usage_url: str | None) -> str:
     detail = wording.refusal_detail(decision, answer_to(decision).wait)
     return _("%(detail)s See %(url)s") % {"detail": detail, "url": usage_url} if usage_url else detail
+
+
+def _violated(decision: Decision) -> list[str]:
+    if decision.by_pool is not None:
+        return [decision.by_pool.name]
+    return [policy_name(one.limit) for one in decision.refusals]
+
+
+def _binding(decision: Decision) -> dict[str, Any] | None:
+    """What was in the way: a share of a pool, or the limit with the longest wait."""
+    if decision.by_pool is not None:
+        return _share(decision.by_pool, decision.lane)
+    return _limit(decision.binding) if decision.binding else None
+
+
+def _share(one: PoolRefusal, lane: str) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "pool": one.pool,
+        "lane": lane,
+        "layer": str(Layer.TENANT),
+        "unit": "concurrent_requests",
+        "amount": one.share,
+        "period_seconds": None,
+        "burst": None,
+        "used": one.running,
+        "requested": 1,
+        "source": one.source,
+    }
 
 
 def _limit(one: Reading) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A limit as a line of the usage page: every number in words, in the active language and time zone."""
+"""A limit or a share as a line of the usage page: every number in words, in the active language and time zone."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from tenantlimits.conf import conf
 from tenantlimits.domain.decisions import Reading
 from tenantlimits.domain.limits import ALL_LANE, UNLIMITED, Kind, Layer, Limit, LimitInForce, Mode
+from tenantlimits.domain.pools import ShareInForce
 from tenantlimits.gate.overview import Overview
 from tenantlimits.usage import Former
 from tenantlimits.wording import (
@@ -20,6 +21,9 @@ from tenantlimits.wording import (
     instant_words,
     number_words,
     promise,
+    share_promise,
+    share_source_words,
+    share_words,
     source_words,
     state_of,
     state_words,
@@ -37,7 +41,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One limit. Empty texts have nothing to say; `meter` is None where there is nothing to measure by."""
+    """One limit or share. Empty texts have nothing to say; `meter` is None where there is nothing to measure by."""
 
     name: str
     lane: str
@@ -58,11 +62,15 @@ class Line:
 
 
 def lines_of(seen: Overview, former: Mapping[str, Former], known: Sequence[LimitInForce]) -> list[Line]:
-    """The caller's limits, by lane. Without the store those `known` are there, and nothing of their use."""
+    """The caller's limits, by lane, then its tenant's shares.
+
+    Without the store those `known` are there, and nothing of their use.
+    """
     readings: list[Reading | None] = [None] * len(known) if seen.stale else list(seen.readings)
     pairs = zip(known, readings, strict=True)
     lines = [(one.limit, _line(one, reading, seen, former.get(one.limit.name))) for one, reading in pairs]
-    return [line for _limit, line in sorted(lines, key=lambda pair: _order(pair[0]))]
+    limits = [line for _limit, line in sorted(lines, key=lambda pair: _order(pair[0]))]
+    return [*limits, *(_share(one, seen.policy.tier_name) for one in seen.policy.shares.values())]
 
 
 def banners_of(lines: Sequence[Line]) -> list[tuple[LimitState, str, list[Line]]]:
@@ -108,6 +116,29 @@ def _line(one: LimitInForce, reading: Reading | None, seen: Overview, former: Fo
         changed=_changed(former, one),
         mode=_mode(limit.mode),
         is_cap=limit.kind is Kind.CONCURRENCY,
+    )
+
+
+def _share(one: ShareInForce, tier_name: str) -> Line:
+    lanes = [lane_words(lane.name) for lane in conf.LANES.values() if lane.pool == one.pool.name]
+    slots, pool = one.share.slots, one.pool
+    return Line(
+        name=one.name,
+        lane=", ".join(lanes) or pool.name,
+        amount=share_words(slots, pool),
+        promise=share_promise(slots, pool),
+        whose="",
+        state=LimitState.UNKNOWN,
+        badge="",
+        meter=None,
+        now="",
+        more="",
+        resets_at=None,
+        source=share_source_words(one, tier_name),
+        is_override=one.override is not None,
+        changed="",
+        mode="",
+        is_cap=False,
     )
 
 

@@ -14,10 +14,10 @@ from django.utils import timezone
 from tenantlimits.engine.base import Engine, Pending
 from tenantlimits.gate import admit, hold
 from tenantlimits.gate.store import engine_replaced
-from tenantlimits.models import Limit, Tenant, Tier
+from tenantlimits.models import Limit, Share, Tenant, Tier
 from tenantlimits.policy import grant_override, set_tier
 from tests import console
-from tests.engine.builders import Clock
+from tests.engine.builders import Clock, redis_engine
 
 LIMITS = "/api/limits/"
 
@@ -268,3 +268,72 @@ def test_the_answer_is_only_read(store: Engine, client_of: Callable[[str], Clien
 
     assert answer.status_code == 405
     assert answer["Content-Type"] == "application/problem+json"
+
+
+POOLS = {"exports": {"capacity": 10, "queue": 100}, "reports": {"capacity": 5}}
+
+
+@pytest.fixture
+def shares(store: Engine, settings: Any) -> None:
+    """Two pools, one of which lane exports takes its slots from; tier pro has 4 slots of it."""
+    lanes = console.LANES | {"exports": {"pool": "exports"}}
+    settings.TENANTLIMITS = console.settings_of(POOLS=POOLS, LANES=lanes)
+    Share.objects.create(tier=Tier.objects.get(slug="pro"), pool="exports", slots=4)
+
+
+def test_shares_are_listed_after_the_limits(shares: None, client_of: Callable[[str], Client]) -> None:
+    """V4; the fields of http.md."""
+    answer = client_of("ann").get(LIMITS)
+
+    assert [one["name"] for one in answer.json()["limits"]][-2:] == ["exports-share", "reports-share"]
+    assert limit(answer, "exports-share") == {
+        "name": "exports-share",
+        "kind": "share",
+        "pool": "exports",
+        "lane": "exports",
+        "lanes": ["exports"],
+        "layer": "tenant",
+        "subject": "acme",
+        "unit": "concurrent_requests",
+        "period_seconds": None,
+        "amount": 4,
+        "unlimited": False,
+        "burst": None,
+        "guarantee": "contract",
+        "promise": "4 at once whenever slots are free; more while nobody else waits",
+        "mode": "enforce",
+        "source": "tier",
+        "tier_amount": 4,
+        "override": None,
+        "changed": None,
+        "used": None,
+        "borrowed": None,
+        "remaining": None,
+        "utilization": None,
+        "available_after_seconds": None,
+        "full_after_seconds": None,
+        "queue": {"length": None, "max": 100, "oldest_wait_seconds": None, "estimated_wait_seconds": None},
+        "state": "unknown",
+    }
+    reports = limit(answer, "reports-share")
+    assert (reports["amount"], reports["lane"], reports["lanes"]) == (1, None, [])
+
+
+def test_an_overridden_share_says_why_and_never_the_note(shares: None, client_of: Callable[[str], Client]) -> None:
+    override("share:exports", amount=8)
+
+    acme, bolt = client_of("ann").get(LIMITS), client_of("bob").get(LIMITS)
+
+    share = limit(acme, "exports-share")
+    assert (share["amount"], share["tier_amount"], share["source"]) == (8, 4, "override")
+    assert (share["override"]["amount"], share["override"]["reason"]) == (8, "Black Friday import")
+    assert "Secret" not in acme.content.decode()
+    assert limit(bolt, "exports-share")["source"] == "tier"
+
+
+def test_without_the_store_shares_are_known_all_the_same(shares: None, client_of: Callable[[str], Client]) -> None:
+    with engine_replaced(redis_engine("redis://127.0.0.1:1/0", "away")):
+        answer = client_of("ann").get(LIMITS)
+
+    assert answer.json()["stale"] is True
+    assert limit(answer, "exports-share")["amount"] == 4

@@ -32,6 +32,7 @@ SECTIONS = (
     "web",
     "asynchronous",
     "refusals",
+    "pools",
     "clock",
     "sliding_counter",
     "capacity",

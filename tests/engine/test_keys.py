@@ -4,6 +4,8 @@ import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from redis.cluster import key_slot
 
 from tenantlimits.engine.keys import SHARDS, Identity, keys_of, member_keys, pending_key, shard_of, stamp_key
@@ -29,6 +31,41 @@ def test_every_hostile_tenant_has_keys_of_its_own():
     assert len(set(own + closed)) == len(own) + len(closed)
     assert max(len(name.encode()) for name in own + closed) <= 200
     assert all(name.isascii() and name.isprintable() and " " not in name for name in own + closed)
+
+
+NAMES = st.sampled_from(HOSTILE) | st.text(max_size=300) | st.text("{}:*?\0 aA", max_size=6)
+PREFIXES = st.sampled_from(["tl", "a", "s00", ":", "tl:", "x" * 40, "é" * 40, "💥" * 40]) | st.from_regex(
+    r"[^{}\s]{1,40}", fullmatch=True
+)
+
+
+@settings(max_examples=200, derandomize=True)
+@given(
+    prefix=PREFIXES,
+    first=st.tuples(NAMES, st.none() | NAMES, st.none() | NAMES),
+    second=st.tuples(NAMES, st.none() | NAMES, st.none() | NAMES),
+)
+def test_no_two_callers_share_a_state_and_all_keys_of_each_are_short_and_in_one_slot(prefix, first, second):
+    """C86, C87, C88, C89: whatever they and the prefix are called."""
+    names = ("tenant", "user", "credential")
+    one, other = (Identity(**dict(zip(names, who, strict=True))) for who in (first, second))
+    states = [[name for name in keys_of(prefix, who).subjects if name] for who in (one, other)]
+
+    for who in (one, other):
+        keys = keys_of(prefix, who)
+        every = [name for name in (keys.stamp, keys.closed, keys.pending, *keys.subjects) if name]
+        assert len(set(every)) == len(every)
+        assert len({key_slot(name.encode()) for name in every}) == 1
+        assert all(name.startswith(f"{prefix}:{{s") for name in every)
+        assert max(len(name.encode()) for name in every) <= 200
+    if one.tenant and other.tenant and one.tenant != other.tenant:
+        assert not {*states[0]} & {*states[1]}
+    for number in (1, 2):
+        mine, others = keys_of(prefix, one).subjects[number], keys_of(prefix, other).subjects[number]
+        is_same = (first[0], first[number]) == (second[0], second[number])
+        # An anonymous caller's address says its shard, so that a credential's key depends on both.
+        if mine and others and not is_same:
+            assert mine != others
 
 
 def test_tenant_and_user_never_run_into_each_other():

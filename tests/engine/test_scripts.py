@@ -9,6 +9,7 @@ from importlib.resources import files
 
 import pytest
 import redis
+from redis.connection import _HiredisParser, _RESP2Parser, _RESP3Parser
 
 from tenantlimits.domain.limits import HOUR, Counts, Kind, Layer
 from tenantlimits.engine import scripts
@@ -253,15 +254,18 @@ def test_threads_and_event_loops_get_the_same_answers(redis_url, key_prefix, clo
     looped.close()
 
 
-@pytest.mark.parametrize("protocol", [2, 3])
-@pytest.mark.parametrize("decode_responses", [False, True])
-def test_the_hosts_options_for_its_own_client_change_no_answer(
-    redis_url, key_prefix, clock, decode_responses, protocol
-):
-    """C109: bytes or text, RESP2 or RESP3."""
-    engine = RedisEngine(
-        connections_to(redis_url, decode_responses=decode_responses, protocol=protocol), prefix=key_prefix, clock=clock
-    )
+OPTIONS = [
+    {"decode_responses": decode_responses, "protocol": protocol, "parser_class": parser}
+    for decode_responses in (False, True)
+    for protocol in (2, 3)
+    for parser in (_HiredisParser, _RESP2Parser, _RESP3Parser)
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda one: "-".join(map(str, one.values())))
+def test_the_hosts_options_for_its_own_client_change_no_answer(redis_url, key_prefix, clock, kind, options):
+    """C109: bytes or text, RESP2 or RESP3, with hiredis and without; from a thread and from an event loop."""
+    engine = RedisEngine(connections_to(redis_url, kind, **options), prefix=key_prefix, clock=clock)
     acme = Caller(engine, clock, [bucket(3), log(3), cap(2)])
 
     decision, lease = acme.hold(2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenantlimits.domain.decisions import Decision
+from tenantlimits.domain.decisions import Code, Decision, PoolRefusal
 from tenantlimits.domain.limits import MINUTE, Guarantee
 from tenantlimits.engine.memory import MemoryEngine
 from tests.engine.builders import Caller, Clock, bucket, cap, log, quota
@@ -42,6 +42,12 @@ def refused(caller, clock):
         acme.hold()
         return acme.admit()
 
+    def by_pool(code: Code) -> Decision:
+        pool = PoolRefusal(
+            code=code, pool="exports", name="exports-share", share=4, running=4, waiting=12, source="tier"
+        )
+        return without_limit(clock, by_pool=pool, busy_seconds=7.2)
+
     kinds = {
         "bucket": lambda: spent(bucket(3, MINUTE)),
         "log": lambda: spent(log(3, MINUTE)),
@@ -52,5 +58,9 @@ def refused(caller, clock):
         "block": lambda: caller(bucket(0, MINUTE)).admit(),
         "store": lambda: without_limit(clock, degraded=True, unavailable=True),
         "nobody": lambda: without_limit(clock),
+        "share": lambda: by_pool(Code.CONCURRENCY_LIMITED),
+        "queue": lambda: by_pool(Code.QUEUE_FULL),
+        "waited": lambda: by_pool(Code.QUEUE_TIMEOUT),
+        "capacity": lambda: by_pool(Code.CAPACITY_FULL),
     }
     return lambda kind: kinds[kind]()

@@ -19,6 +19,10 @@ ROWS = [
     ("log", 429, [TYPES + "quota-exceeded", "rate_limited", "Quota exceeded"]),
     ("quota", 429, [TYPES + "quota-exceeded", "rate_limited", "Quota exceeded"]),
     ("cap", 429, [TYPES + "quota-exceeded", "concurrency_limited", "Quota exceeded"]),
+    ("share", 429, [TYPES + "quota-exceeded", "concurrency_limited", "Quota exceeded"]),
+    ("queue", 429, [TYPES + "quota-exceeded", "queue_full", "Quota exceeded"]),
+    ("waited", 429, [TYPES + "quota-exceeded", "queue_timeout", "Quota exceeded"]),
+    ("capacity", 503, [TYPES + "temporary-reduced-capacity", "capacity_full", "Temporarily reduced capacity"]),
     ("fuse", 429, [TYPES + "abnormal-usage-detected", "fuse", "Abnormal usage detected"]),
     ("store", 503, [TYPES + "temporary-reduced-capacity", "store_unavailable", "Temporarily reduced capacity"]),
     ("never", 422, ["urn:tenantlimits:problem:cost-exceeds-limit", "cost_exceeds_limit", "Cost exceeds the limit"]),
@@ -40,7 +44,9 @@ def test_every_refusal_has_its_status_type_code_and_title(refused, kind, status,
     assert [body["type"], body["code"], body["title"]] == told
 
 
-@pytest.mark.parametrize("kind", ["bucket", "log", "quota", "cap", "fuse", "store"])
+@pytest.mark.parametrize(
+    "kind", ["bucket", "log", "quota", "cap", "share", "queue", "waited", "capacity", "fuse", "store"]
+)
 def test_who_may_try_again_is_told_when_in_whole_seconds(refused, kind):
     """R2, C166."""
     response = refusal(refused(kind), asking())
@@ -60,6 +66,31 @@ def test_who_need_not_try_again_is_not_told_to_wait(refused, kind):
     assert not response.has_header("Retry-After")
     assert body_of(response)["retry_after_seconds"] is None
     assert body_of(response)["retryable"] is False
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("share", "4 are running in exports, and your share is 4."),
+        ("queue", "4 are running in exports and 12 wait: there is no room for more to wait."),
+        ("waited", "No slot of exports came free in time: 4 are running, your share is 4."),
+        ("capacity", "All slots of exports are in use right now, though your share of 4 is not."),
+    ],
+)
+def test_a_pool_that_refuses_says_what_is_in_use_and_when_to_try_again(refused, kind, words):
+    """C4, V4: the share by its name, as in the API."""
+    response = refusal(refused(kind), asking())
+
+    body = body_of(response)
+    assert body["detail"].startswith(f"{words} Try again in 8 seconds.")
+    assert (response["Retry-After"], body["retry_after_seconds"]) == ("8", 8)
+    assert body["violated-policies"] == ["exports-share"]
+    assert body["limit"] == {
+        "name": "exports-share", "pool": "exports", "lane": "exports", "layer": "tenant", "unit": "concurrent_requests",
+        "amount": 4, "period_seconds": None, "burst": None, "used": 4, "requested": 1, "source": "tier",
+    }  # fmt: skip
+    assert response["RateLimit-Policy"] == '"exports-share";q=4;qu="concurrent-requests"'
+    assert response["RateLimit"] == '"exports-share";r=0'
 
 
 def test_every_code_has_a_row():

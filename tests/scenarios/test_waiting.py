@@ -4,7 +4,6 @@ Two milliseconds are added to every wait: time.sleep counts on the monotonic clo
 machine that is being brought in step with its time server may let them differ by half a thousandth.
 """
 
-import heapq
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +13,10 @@ import pytest
 
 from tenantlimits.domain.periods import US
 from tenantlimits.domain.windows import Quota
-from tenantlimits.engine.memory import MemoryEngine
-from tests.engine.builders import Caller, Clock, bucket, counter, log, plan_of, quota, redis_engine
+from tests.engine.builders import Caller, bucket, counter, log, plan_of, quota, redis_engine
+from tests.scenarios import calls
 
 MARGIN_SECONDS = 0.002
-FIVE_A_SECOND, TWELVE_IN_THREE = log(5, 1, name="second"), log(12, 3, name="three")
 
 
 @pytest.fixture
@@ -46,59 +44,22 @@ def waited_for(caller: Caller) -> float:
     return decision.now_us
 
 
-def sent_on_a_stepped_clock(clock: Clock, stages: list[Caller]) -> list[float]:
-    """When each of thirty calls at once has passed all stages, each waiting as long as it is told.
-
-    From one stage to the next it is a round trip, of which no two take the same time.
-    """
-    waiting, sent_us = [(clock.now_us, call, 0) for call in range(30)], []
-    while waiting:
-        clock.now_us, call, stage = heapq.heappop(waiting)
-        decision = stages[stage].admit()
-        if decision.refused:
-            heapq.heappush(waiting, (clock.now_us + round(decision.retry_after * US), call, stage))
-        elif stages[stage] is stages[-1]:
-            sent_us.append(clock.now_us)
-        else:
-            round_trip_us = 1000 + 1000 * (call * 5 % 13)
-            heapq.heappush(waiting, (clock.now_us + round_trip_us, call, stage + 1))
-    return sent_us
-
-
-def violations(sent_us: list[float]) -> int:
-    """How many windows held more than they may: 5 in a second, 12 in three."""
-    return sum(
-        sum(start <= at < start + limit.period_seconds * US for at in sent_us) > limit.amount
-        for limit in (FIVE_A_SECOND, TWELVE_IN_THREE)
-        for start in sent_us
-    )
-
-
 def test_thirty_calls_that_wait_as_told_break_neither_of_two_limits(engine, now):
     """R4, R6: each sleeps the decision's retry_after and asks again; judged by the server's clock."""
-    caller = Caller(engine, now, [FIVE_A_SECOND, TWELVE_IN_THREE])
+    caller = Caller(engine, now, calls.LIMITS)
     caller.plan()
 
-    with ThreadPoolExecutor(30) as pool:
-        sent_us = sorted(pool.map(lambda _: waited_for(caller), range(30)))
+    with ThreadPoolExecutor(calls.CALLS) as pool:
+        sent_us = sorted(pool.map(lambda _: waited_for(caller), range(calls.CALLS)))
 
-    assert violations(sent_us) == 0
+    assert calls.violations(sent_us) == 0
     assert 6 <= (sent_us[-1] - sent_us[0]) / US < 8
 
 
 def test_asking_one_limit_after_the_other_would_break_them():
     """R4: the test of the test. By the time the second lets a call in, the first has recorded another instant."""
-    clock = Clock()
-    one, other, both = (
-        Caller(MemoryEngine(clock=clock), clock, limits)
-        for limits in ([FIVE_A_SECOND], [TWELVE_IN_THREE], [FIVE_A_SECOND, TWELVE_IN_THREE])
-    )
-
-    one_after_the_other = sent_on_a_stepped_clock(clock, [one, other])
-    together = sent_on_a_stepped_clock(clock, [both])
-
-    assert violations(one_after_the_other) > 0
-    assert violations(together) == 0
+    assert calls.violations(calls.sent_one_after_the_other()) > 0
+    assert calls.violations(calls.sent_in_one_decision()) == 0
 
 
 def ending_quota(now_us: float):

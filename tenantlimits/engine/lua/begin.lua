@@ -5,6 +5,7 @@
 -- ARGV[1]   a random stamp for the shard, 8 bytes;  ARGV[2]  one for the tenant
 -- reply     bytes: tenant's stamp c8, shard's stamp c8, the server's now in us d
 -- cost      O(1)
+assert(#ARGV[1] == 8 and #ARGV[2] == 8)
 -- MGET finds nothing where GET would fail: something else stands under that key, and is replaced.
 local shard, state = values(call('MGET', KEYS[1], KEYS[2]))
 if not shard or #shard ~= 8 then

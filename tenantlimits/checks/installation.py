@@ -1,46 +1,21 @@
-"""System checks of the installation: what stops a newcomer, or would let somebody run unlimited by accident.
-
-Settings, each by its name in TENANTLIMITS:
-    E001 an unknown key, or no dict    E002 TENANT_RESOLVER       E003 DEFAULT_TIER
-    E004 TIER_RESOLVER                 E005 USER_RESOLVER         E006 CREDENTIAL_RESOLVER
-    E007 EXEMPT                        E008 ANONYMOUS_TIER        E009 TRUSTED_PROXIES
-    E010 CACHE_ALIAS                   E011 STORE                 E012 KEY_PREFIX
-    E013 LANES                         E014 DEFAULT_LANE          E015 CONNECT_TIMEOUT_SECONDS
-    E016 STORE_TIMEOUT_SECONDS         E017 LEASE_SECONDS         E018 POLICY_BACKSTOP_SECONDS
-    E019 RESPONSES                     E020 TIME_ZONE             E021 MAX_OVERRIDE_DAYS
-    E022 REFUSAL_CACHE_SECONDS         E023 HELD_CONNECTIONS      E024 CLUSTER
-The project around them:
-    E030 the middleware is missing     E031 it is there twice     E032 it stands before AuthenticationMiddleware
-    E033 TenantThrottle without it     E034 USE_TZ is off         W035 CorsMiddleware stands after it
-    E036 uWSGI runs no threads
-    E040 CACHE_ALIAS is not in CACHES  E041 it is Django's own Redis cache
-    E042 it is no Redis cache          W043 cache.clear() would empty it
-    W044 STORE is "memory" in production                          E045 it makes no connections
-    E050 a view names a lane that is in no setting
-The rows, with `check --database default` and before each migrate:
-    W060 a limit's lane is in no setting                          W061 DEFAULT_TIER has no row
-    W062 ANONYMOUS_TIER has no row                                W063 a tier in use has no limits
-"""
+"""What stands in the settings, and around them: each check finds one mistake, and says what to do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from django.conf import settings
 from django.core import checks
-from django.core.checks import CheckMessage, Error, Tags
+from django.core.checks import CheckMessage, Error
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections, router
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils.module_loading import import_string
 
 from tenantlimits.conf import NAME, Store, conf, suggestion, threads
 from tenantlimits.domain.errors import UnknownLane
-from tenantlimits.domain.limits import ALL_LANE
 from tenantlimits.engine.breaker import Unwatched
 from tenantlimits.gate.routes import View, lanes_named_by, view_name
 from tenantlimits.gate.transport import transport
-from tenantlimits.models import Limit, Override, Tenant, Tier
 
 MIDDLEWARE = "tenantlimits.middleware.TenantLimitsMiddleware"
 THROTTLE = "tenantlimits.throttling.TenantThrottle"
@@ -63,6 +38,7 @@ SETTING_IDS = {
     "KEY_PREFIX": "E012",
     "LANES": "E013",
     "DEFAULT_LANE": "E014",
+    "POOLS": "E025",
     "CONNECT_TIMEOUT_SECONDS": "E015",
     "STORE_TIMEOUT_SECONDS": "E016",
     "LEASE_SECONDS": "E017",
@@ -76,14 +52,6 @@ SETTING_IDS = {
 Messages = list[CheckMessage]
 
 
-def register() -> None:
-    """Register all of them; from the app's `ready`."""
-    for check in SETTINGS_CHECKS:
-        checks.register(check, "tenantlimits")
-    for check in ROW_CHECKS:
-        checks.register(check, "tenantlimits", Tags.database)
-
-
 def check_names(**_kwargs: object) -> Messages:
     """E001: TENANTLIMITS is a dict, and each of its keys is a setting."""
     try:
@@ -94,7 +62,7 @@ def check_names(**_kwargs: object) -> Messages:
 
 
 def check_values(**_kwargs: object) -> Messages:
-    """E002 to E024: each setting has a value that it can have."""
+    """E002 to E025: each setting has a value that it can have."""
     return [Error(error, id=f"tenantlimits.{SETTING_IDS[name]}") for name, error in _wrong_values()]
 
 
@@ -103,7 +71,7 @@ def _wrong_values() -> Iterator[tuple[str, str]]:
         try:
             getattr(conf, name)
         except ImproperlyConfigured as error:
-            # LANES holds DEFAULT_LANE, whose own check says what is wrong with it, as E001 does of a dict that is none.
+            # LANES holds DEFAULT_LANE and POOLS, whose own checks say what is wrong with them, as E001 does of no dict.
             if str(error).startswith(f"{NAME}[{name!r}]"):
                 yield name, str(error)
 
@@ -282,7 +250,7 @@ def check_store_is_shared(**_kwargs: object) -> Messages:
 
 def check_lanes_of_views(**_kwargs: object) -> Messages:
     """E050: a view in an unknown lane would answer nothing but errors."""
-    if not getattr(settings, "ROOT_URLCONF", None) or check_values():
+    if not getattr(settings, "ROOT_URLCONF", None) or check_names() or check_values():
         return []
     return [
         Error(f"{view_name(view)}: {error}", id="tenantlimits.E050")
@@ -306,94 +274,3 @@ def _unknown_lane(lane: str) -> list[UnknownLane]:
     except UnknownLane as error:
         return [error]
     return []
-
-
-def check_lanes_of_limits(databases: Sequence[str] | None = None, **_kwargs: object) -> Messages:
-    """W060: a limit whose lane no setting names is never asked."""
-    return [
-        checks.Warning(
-            f"Limit {name} of tier {tier} is in lane {lane!r}, which is not in {NAME}['LANES']: it limits nothing.",
-            f"Add the lane there, or move the limit.{suggestion(lane, conf.LANES)}",
-            id="tenantlimits.W060",
-        )
-        for alias in _ready(databases)
-        for tier, name, lane in Limit.objects.using(alias)
-        .exclude(lane__in=[ALL_LANE, *conf.LANES])
-        .values_list("tier__slug", "name", "lane")
-    ]
-
-
-def check_default_tier_has_a_row(databases: Sequence[str] | None = None, **_kwargs: object) -> Messages:
-    """W061: until it has, its tenants are counted but not limited."""
-    return [
-        _missing_tier(conf.DEFAULT_TIER, "DEFAULT_TIER: its tenants", "W061")
-        for alias in _ready(databases)
-        if not Tier.objects.using(alias).filter(slug=conf.DEFAULT_TIER).exists()
-    ]
-
-
-def check_anonymous_tier_has_a_row(databases: Sequence[str] | None = None, **_kwargs: object) -> Messages:
-    """W062: until it has, callers without a tenant are counted but not limited."""
-    return [
-        _missing_tier(conf.ANONYMOUS_TIER, "ANONYMOUS_TIER: callers without a tenant", "W062")
-        for alias in _ready(databases)
-        if conf.ANONYMOUS_TIER and not Tier.objects.using(alias).filter(slug=conf.ANONYMOUS_TIER).exists()
-    ]
-
-
-def _missing_tier(slug: str | None, whose: str, number: str) -> CheckMessage:
-    return checks.Warning(
-        f"There is no tier {slug!r}, which is {whose} are counted but not limited.",
-        f"Make it in the admin, under Tiers; or in a shell by Tier.objects.create(slug={slug!r}), and its limits.",
-        id=f"tenantlimits.{number}",
-    )
-
-
-def check_tiers_in_use_have_limits(databases: Sequence[str] | None = None, **_kwargs: object) -> Messages:
-    """W063: the tenants of a tier without limits are unlimited."""
-    return [
-        checks.Warning(
-            f"Tier {tier.slug} has no limits, so that its tenants are unlimited.",
-            "Give it limits; where its tenants shall be unlimited, one that says so.",
-            id="tenantlimits.W063",
-        )
-        for alias in _ready(databases)
-        for tier in Tier.objects.using(alias).filter(limits=None)
-        if tier.is_in_use()
-    ]
-
-
-def _ready(databases: Sequence[str] | None) -> list[str]:
-    """Those of the databases that keep our tables, and have them by now: `migrate` checks before it makes them.
-
-    None while a setting is wrong, which its own check says.
-    """
-    if check_names() or check_values():
-        return []
-    ours = [alias for alias in databases or () if router.allow_migrate_model(alias, Tier)]
-    tables = {model._meta.db_table for model in (Tier, Limit, Tenant, Override)}
-    return [alias for alias in ours if tables <= set(connections[alias].introspection.table_names())]
-
-
-SETTINGS_CHECKS: tuple[Callable[..., Messages], ...] = (
-    check_names,
-    check_values,
-    check_middleware_is_there,
-    check_middleware_is_there_once,
-    check_middleware_is_after_authentication,
-    check_cors_is_outside,
-    check_throttle_has_its_middleware,
-    check_instants_have_a_zone,
-    check_threads_run,
-    check_cache,
-    check_cache_makes_connections,
-    check_cache_is_our_own,
-    check_store_is_shared,
-    check_lanes_of_views,
-)
-ROW_CHECKS: tuple[Callable[..., Messages], ...] = (
-    check_lanes_of_limits,
-    check_default_tier_has_a_row,
-    check_anonymous_tier_has_a_row,
-    check_tiers_in_use_have_limits,
-)

@@ -1,0 +1,13 @@
+"""Pools: shared resources with a capacity, in which each tenant has a share and idle shares are lent.
+
+    with slot("reports-db"):           # one slot, for any shared dependency; waits in turn, in a bounded queue
+        ...
+    async with aslot("reports-db"):    # the same from an event loop
+
+Which pools there are is a setting, POOLS; what each tenant has of them is in its tier and its overrides.
+"""
+
+from tenantlimits.pools.holding import aslot, slot
+from tenantlimits.pools.process import Slot
+
+__all__ = ["Slot", "aslot", "slot"]
