@@ -34,7 +34,7 @@ from tenantlimits.gate.requests import (
     open_record,
     record_of,
 )
-from tenantlimits.gate.routes import View, is_console, is_drf, operation_of
+from tenantlimits.gate.routes import View, kind_of
 from tenantlimits.gate.store import stores
 from tenantlimits.responses import add_fields, refusal
 from tenantlimits.tenancy import enter, leave
@@ -91,25 +91,27 @@ class TenantLimitsMiddleware:
             leave(token)
 
     def _process_view(self, request: HttpRequest, view: View, args: Any, kwargs: Any) -> HttpResponseBase | None:
-        record, operation = record_of(request), operation_of(view, request)
+        record, kind = record_of(request), kind_of(view, request.method or "")
+        operation = kind.operation
         record.exempt = operation.exempt or is_exempt(request)
         if record.exempt:
             return None
-        if is_console(view):
+        if kind.is_console:
             return _refusal(admit_console(request, record), request)
-        if is_drf(view):
+        if kind.is_drf:
             return _refusal(ask_at_door(request, record), request)
         decision = admit_request(request, record, lane=operation.lane_name, cost=operation.units(request))
         return _refusal(decision, request)
 
     async def _aprocess_view(self, request: HttpRequest, view: View, args: Any, kwargs: Any) -> HttpResponseBase | None:
-        record, operation = record_of(request), operation_of(view, request)
-        if not operation.exempt and is_console(view):
+        record, kind = record_of(request), kind_of(view, request.method or "")
+        operation = kind.operation
+        if not operation.exempt and kind.is_console:
             return await sync_to_async(self._process_view)(request, view, args, kwargs)
         record.exempt = operation.exempt or await _ais_exempt(request)
         if record.exempt:
             return None
-        if is_drf(view):
+        if kind.is_drf:
             return _refusal(await aask_at_door(request, record), request)
         decision = await aadmit_request(request, record, lane=operation.lane_name, cost=operation.units(request))
         return _refusal(decision, request)

@@ -7,7 +7,7 @@ if decision.refused: ...
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -220,12 +220,20 @@ class Decision:
     def tightest_place(self) -> int | None:
         """Where in `plan.asked` that limit is."""
         # For the fields of every response that is allowed, so from the raw states.
-        tightest, smallest, states = None, math.inf, tuple(self.states)
-        for place, capacity in self.plan.limiting if states else ():
-            part = max(0.0, capacity - units_used(states[place])) / (capacity or 1)
+        tightest, smallest, used = None, math.inf, self.used
+        for place, capacity in self.plan.limiting if used else ():
+            part = (capacity - used[place]) / (capacity or 1)
             if part < smallest:
-                tightest, smallest = place, part
+                tightest, smallest = place, max(0.0, part)
         return tightest
+
+    @cached_property
+    def used(self) -> list[float]:
+        """Units used of every limit that was asked; of a cap, how many operations are in flight."""
+        # A store may know a shorter way to these numbers than by the states.
+        units: Callable[[], list[float] | None] | None = getattr(self.states, "units", None)
+        used = units() if units is not None else None
+        return [units_used(state) for state in self.states] if used is None else used
 
     @cached_property
     def code(self) -> Code | None:

@@ -6,7 +6,7 @@ A command is a plain value, so that the same command runs on a store from a thre
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Generic, Protocol, TypeVar
@@ -239,9 +239,35 @@ class Tally(Command[None]):
 
 @dataclass(frozen=True, slots=True)
 class Announce(Command[int]):
-    """Say that this process decides by the store; answers how many have said so in the last PRESENCE_MS."""
+    """Say that this process decides by the store, and what its pools hold, in bytes of its own.
+
+    It answers how many processes have said so in the last PRESENCE_MS.
+    """
 
     process: bytes
+    held: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the pools of a process held so many seconds ago, in its own bytes."""
+
+    process: bytes
+    age: int
+    held: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How many processes decide by the store, and the reports of those whose pools hold anything."""
+
+    processes: int
+    reports: tuple[Report, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reports(Command[Told]):
+    """What the processes that decide by the store hold in their pools. A process that fell silent holds nothing."""
 
 
 class Transport(Protocol):
@@ -256,6 +282,9 @@ class Transport(Protocol):
     def connect(self) -> Any:
         """A new connection of the caller's own, as redis-py makes it; to any node of a cluster."""
 
+    def post(self, packed: bytes, again: Callable[[], object]) -> None:
+        """Send a command whose reply nobody waits for; `again` where the server turns out not to know its script."""
+
     def close(self) -> None:
         """Close the connections that nobody is using."""
 
@@ -265,6 +294,9 @@ class Engine(Protocol):
 
     def run(self, command: Command[R]) -> R:
         """Run a command from a thread."""
+
+    def post(self, command: Command[Any]) -> None:
+        """The same, where nobody needs the reply: it is not waited for."""
 
     async def arun(self, command: Command[R]) -> R:
         """Run a command from an event loop."""

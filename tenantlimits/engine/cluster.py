@@ -14,7 +14,7 @@ from typing import Any
 
 import redis
 from redis.crc import key_slot
-from redis.exceptions import AskError, InvalidResponse, MovedError
+from redis.exceptions import AskError, InvalidResponse, MovedError, NoScriptError
 
 from tenantlimits.engine.breaker import Breaker, Unwatched, Watch
 from tenantlimits.engine.connections import Connections
@@ -68,6 +68,11 @@ class ClusterConnections:
         except StopIteration as done:
             replies: list[Reply] = done.value
             return replies
+
+    def post(self, packed: bytes, again: Callable[[], object]) -> None:
+        """As `exchange`, and `again` where the server does not know the script."""
+        if isinstance(self.exchange([packed])[0], NoScriptError):
+            again()
 
     async def aexchange(self, commands: Sequence[bytes]) -> list[Reply]:
         """The same from an event loop."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import redis
-from redis.exceptions import InvalidResponse
+from redis.exceptions import InvalidResponse, NoScriptError
 
 from tenantlimits.engine import resp
 from tenantlimits.engine.breaker import Breaker, Unwatched, Watch, is_away, named, raise_if_away, raise_if_error
@@ -24,6 +24,8 @@ from tenantlimits.engine.resp import Reply, bulk, command
 
 IDLE_SECONDS = 10.0
 """Servers and proxies close connections that idle: one that was not used for so long is looked at before it is used."""
+MOST_OWED = 16
+"""So many replies may wait to be read on a connection before somebody waits for them."""
 PING = command([bulk("PING")])
 _CHUNK = 65536
 
@@ -41,7 +43,7 @@ class Connections:
         self._dial = dial
         self._recover = recover or (lambda one: one.ask_once(PING))
         self.breaker = Breaker(lambda: self._recover(self), watch or Unwatched())
-        self._free: deque[tuple[Any, float]] = deque()
+        self._free: deque[_Free] = deque()
         self._loops = LoopConnections(dial)
         self._pid = os.getpid()
 
@@ -53,15 +55,9 @@ class Connections:
         """
         if not commands:
             return []
-        if self.breaker.outage is not None:
-            self.breaker.check()
+        connection, owed, is_new = self._taken()
         try:
-            connection, is_new = self._take()
-        except redis.RedisError as error:
-            self._failed(error)
-            raise
-        try:
-            replies = _converse(connection._sock, commands, self._dial.answer_seconds)
+            replies = _converse(connection._sock, commands, self._dial.answer_seconds, len(owed))
         except (OSError, InvalidResponse) as error:
             connection.disconnect()
             raise self._failed(named(error, is_new=is_new)) from error
@@ -69,8 +65,26 @@ class Connections:
             connection.disconnect()
             self._failed(error)
             raise
-        self._free.append((connection, time.monotonic()))
-        return replies
+        self._free.append((connection, time.monotonic(), ()))
+        return _paid(replies, owed) if owed else replies
+
+    def post(self, packed: bytes, again: Callable[[], object]) -> None:
+        """Send a command whose reply nobody waits for: it is read with the next exchange's on that connection.
+
+        `again` is called then, where the server did not know the command's script. Errors: as `exchange`, of sending.
+        """
+        connection, owed, is_new = self._taken()
+        try:
+            connection._sock.sendall(packed)
+        except OSError as error:
+            connection.disconnect()
+            raise self._failed(named(error, is_new=is_new)) from error
+        except BaseException:
+            connection.disconnect()
+            raise
+        self._free.append((connection, time.monotonic(), (*owed, again)))
+        if len(owed) >= MOST_OWED:
+            self.exchange([PING])
 
     async def aexchange(self, commands: Sequence[bytes]) -> list[Reply]:
         """The same from an event loop. What a cancelled call has sent may be carried out all the same."""
@@ -120,30 +134,64 @@ class Connections:
         except BaseException:
             connection.disconnect()
             raise
-        self._free.append((connection, time.monotonic()))
+        self._free.append((connection, time.monotonic(), ()))
         return replies[0]
 
-    def _take(self) -> tuple[Any, bool]:
-        """A connection, and whether it is new."""
+    def _taken(self) -> _Taken:
+        """A connection, unless the breaker is open; redis.RedisError where there is none."""
+        if self.breaker.outage is not None:
+            self.breaker.check()
+        try:
+            return self._take()
+        except redis.RedisError as error:
+            self._failed(error)
+            raise
+
+    def _take(self) -> _Taken:
         if self._pid != os.getpid():
             # A forked child must not talk over its parent's sockets, nor close the conversation that runs on them.
             self._free, self._pid = deque(), os.getpid()
             self._loops = LoopConnections(self._dial)
         while True:
             try:
-                connection, used_at = self._free.pop()
+                connection, used_at, owed = self._free.pop()
             except IndexError:
-                return self._dial.connect(), True
-            if time.monotonic() - used_at < IDLE_SECONDS or _is_quiet(connection):
-                return connection, False
+                return self._dial.connect(), (), True
+            if time.monotonic() - used_at < IDLE_SECONDS or (not owed and _is_quiet(connection)):
+                return connection, owed, False
+            if owed and self._pays(connection, owed):
+                return connection, (), False
             connection.disconnect()
 
+    def _pays(self, connection: Any, owed: _Owed) -> bool:
+        """Whether an idle connection still answers, what it owed first."""
+        try:
+            _paid(_converse(connection._sock, [PING], self._dial.answer_seconds, len(owed)), owed)
+        except (OSError, redis.RedisError):
+            return False
+        return True
 
-def _converse(socket: Any, commands: Sequence[bytes], answer_seconds: float) -> list[Reply]:
-    """Send, and read a reply for each command."""
+
+_Owed = tuple[Callable[[], object], ...]
+"""What to do again for each reply that was not read yet, where it says that its script was not known."""
+_Free = tuple[Any, float, _Owed]
+_Taken = tuple[Any, _Owed, bool]
+"""A connection, what it owes, and whether it is new."""
+
+
+def _paid(replies: list[Reply], owed: _Owed) -> list[Reply]:
+    """The replies to what was asked now; what was owed before is settled."""
+    for reply, again in zip(replies, owed, strict=False):
+        if isinstance(reply, NoScriptError):
+            again()
+    return replies[len(owed) :]
+
+
+def _converse(socket: Any, commands: Sequence[bytes], answer_seconds: float, owed: int = 0) -> list[Reply]:
+    """Send, and read a reply for each command, after those that were owed before."""
     replies: list[Reply] = []
-    wanted = len(commands)
-    socket.sendall(b"".join(commands) if wanted > 1 else commands[0])
+    wanted = len(commands) + owed
+    socket.sendall(b"".join(commands) if len(commands) > 1 else commands[0])
     rest = resp.read(socket.recv(_CHUNK) or _ended(), replies, wanted)
     if len(replies) < wanted:
         # The socket's own timeout is for each piece; a server that drips would never meet it.

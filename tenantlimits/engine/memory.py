@@ -39,9 +39,12 @@ from tenantlimits.engine.base import (
     Pending,
     Release,
     Renew,
+    Report,
+    Reports,
     Settle,
     Status,
     Tally,
+    Told,
     ttl_ms,
 )
 from tenantlimits.engine.keys import SHARDS, Identity, Keys, keys_of, member_keys
@@ -72,7 +75,7 @@ class MemoryEngine:
         self._subjects: dict[str, _Subject] = {}
         self._ledger = Ledger(f"process:{os.getpid()}:{uuid.uuid4().hex[:8]}")
         self._shards: dict[int, bytes] = {}
-        self._processes: dict[bytes, float] = {}
+        self._processes: dict[bytes, tuple[float, bytes]] = {}
         self._calls = 0
         self._now_us = 0.0
 
@@ -84,6 +87,10 @@ class MemoryEngine:
             self._sweep()
             result: R = handler(command)
             return result
+
+    def post(self, command: Command[Any]) -> None:
+        """The same: nothing here ever waits."""
+        self.run(command)
 
     async def arun(self, command: Command[R]) -> R:
         """The same from an event loop: nothing here ever waits."""
@@ -295,10 +302,20 @@ class MemoryEngine:
         self._add(command.plan, keys, LaneCount(refused=times), missed(command.plan, command.fits, times))
 
     def _announce(self, command: Announce) -> int:
-        self._processes[command.process] = self._now_us
-        oldest = self._now_us - PRESENCE_MS * 1000
-        self._processes = {process: at for process, at in self._processes.items() if at > oldest}
+        self._processes[command.process] = (self._now_us, command.held)
+        self._processes = self._alive()
         return len(self._processes)
+
+    def _reports(self, _: Reports) -> Told:
+        alive, now_s = self._alive(), self._now_us // US
+        reports = (
+            Report(process, int(max(0, now_s - at // US)), held) for process, (at, held) in alive.items() if held
+        )
+        return Told(len(alive), tuple(reports))
+
+    def _alive(self) -> dict[bytes, tuple[float, bytes]]:
+        oldest = self._now_us - PRESENCE_MS * 1000
+        return {process: one for process, one in self._processes.items() if one[0] > oldest}
 
 
 def _key(keys: Keys, subject: Subject) -> str:

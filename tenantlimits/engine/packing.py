@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from tenantlimits.domain.buckets import Bucket, BucketState
 from tenantlimits.domain.counters import Counter, CounterState
+from tenantlimits.domain.lanes import MILLI
 from tenantlimits.domain.limits import Mode
 from tenantlimits.domain.periods import US
 from tenantlimits.domain.plans import Cap, Plan, Spec, Stamps, State, Subject, Term, lane_tag
@@ -56,6 +57,8 @@ class Compiled:
     specs: tuple[Spec, ...]
     keys: tuple[int, ...]
     all_fit: tuple[bool, ...]
+    used_at: tuple[tuple[int, float], ...] | None
+    """Where in a reply's numbers each limit's use is, and how many are a unit; None where it is not so simple."""
     caller_clock: bool
 
     @classmethod
@@ -75,6 +78,7 @@ class Compiled:
             specs=tuple(term.spec for term in plan.asked),
             keys=keys,
             all_fit=(True,) * len(plan.asked),
+            used_at=_used_at(term.spec for term in plan.asked),
             caller_clock=caller_clock,
         )
 
@@ -93,10 +97,18 @@ class Compiled:
         if reply[0] > Status.ALLOWED:
             return Answer(STATUSES[reply[0]], _STALE.unpack(reply)[1])
         status, now_us, mask = _DECIDED.unpack_from(reply)
-        if len(reply) < self.reply.size:  # the states are read later, where nobody expects trouble with the store
+        entries = len(reply) - self.reply.size
+        if entries < 0 or entries % 16:  # the states are read later, where nobody expects trouble with the store
             raise ValueError(f"{len(self.specs)} states are not in {len(reply)} bytes")
         fits = self.all_fit if not mask else tuple(not int(mask) >> bit & 1 for bit in range(len(self.specs)))
         return Answer(STATUSES[status], now_us, fits, _States(self, reply))
+
+    def units(self, reply: bytes) -> list[float] | None:
+        """Units used of every asked limit, without making a state of each; None where only a state can tell."""
+        if self.used_at is None:
+            return None
+        numbers = self.reply.unpack_from(reply)
+        return [numbers[at] / unit for at, unit in self.used_at]
 
     def states(self, reply: bytes) -> Iterator[State]:
         """The state of every asked limit in a reply."""
@@ -118,6 +130,16 @@ class Compiled:
                     at += size
 
 
+def _used_at(specs: Iterable[Spec]) -> tuple[tuple[int, float], ...] | None:
+    found, at = [], 3
+    for spec in specs:
+        if not isinstance(spec, Bucket | Quota | Cap):
+            return None
+        found.append((at, 1.0 if isinstance(spec, Cap) else MILLI))
+        at += len(_REPLY_FORMATS[type(spec)])
+    return tuple(found)
+
+
 class _States(Sequence[State]):
     """The states in a reply, made when somebody looks at them: it takes as long as all the rest of an answer."""
 
@@ -133,10 +155,19 @@ class _States(Sequence[State]):
             self._known = tuple(self._compiled.states(self._reply))
         return self._known
 
+    def units(self) -> list[float] | None:
+        """Units used of each limit, where that is faster than from its state."""
+        return self._compiled.units(self._reply)
+
     def __len__(self) -> int:
         return len(self._compiled.specs)
 
     def __getitem__(self, index: Any) -> Any:  # an int gives a State, a slice a tuple of them
+        if self._known is None and isinstance(index, int) and isinstance(self._compiled.specs[index], Bucket):
+            used_at = self._compiled.used_at
+            if used_at is not None:
+                numbers = self._compiled.reply.unpack_from(self._reply)
+                return BucketState(numbers[used_at[index][0]], numbers[1])
         return self._states[index]
 
     def __iter__(self) -> Iterator[State]:

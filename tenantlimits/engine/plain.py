@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import redis
 import redis.asyncio
-from redis.exceptions import InvalidResponse
+from redis.exceptions import InvalidResponse, NoScriptError
 
 from tenantlimits.engine.breaker import (
     Breaker,
@@ -64,6 +64,11 @@ class PlainConnections:
         except redis.RedisError as error:
             self._failed(error)
             raise
+
+    def post(self, packed: bytes, again: Callable[[], object]) -> None:
+        """As `exchange`, and `again` where the server does not know the script."""
+        if isinstance(self.exchange([packed])[0], NoScriptError):
+            again()
 
     async def aexchange(self, commands: Sequence[bytes]) -> list[Reply]:
         """The same from an event loop; a cancelled call gives up its connection."""

@@ -30,9 +30,12 @@ from tenantlimits.engine.base import (
     Pending,
     Release,
     Renew,
+    Report,
+    Reports,
     Settle,
     Status,
     Tally,
+    Told,
     Transport,
 )
 from tenantlimits.engine.breaker import is_away
@@ -45,6 +48,7 @@ from tenantlimits.engine.keys import (
     member_keys,
     pending_key,
     processes_key,
+    reports_key,
     stamp_key,
 )
 from tenantlimits.engine.packing import KEY_OF, NO_LEASE, STATUSES, Compiled, packed_keys
@@ -58,7 +62,7 @@ _NUMBERS = tuple(bulk(number) for number in range(7))
 """How many keys a script gets, packed: stamp, closed hours, pending set and three subjects at most."""
 _AS_BYTES = "surrogateescape"
 """A member of the pending set that is no text keeps nobody else's usage back, and is acknowledged like any other."""
-_UNREADABLE = (struct.error, TypeError, ValueError, LookupError, AttributeError)
+_UNREADABLE = (struct.error, TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
 """What reading a reply of another form raises. A `try` costs nothing; looking at the form would, in every decision."""
 
 
@@ -78,6 +82,7 @@ class RedisEngine:
             Begin: self._begin, Move: self._move,
             Pending: self._pending, Collect: self._collect, Acknowledge: self._acknowledge,
             Deposit: self._deposit, Tally: self._tally, Announce: self._announce,
+            Reports: self._reports,
             **pools.calls(self._eval, prefix),
         }  # fmt: skip
 
@@ -101,6 +106,11 @@ class RedisEngine:
             self._connections.exchange(self._discarding(commands, script, error))
             raise _unreadable(replies) from error
         return result
+
+    def post(self, command: Command[Any]) -> None:
+        """Have a command run whose reply nobody needs; redis.RedisError where it cannot be sent."""
+        for packed in self._calls[type(command)](command)[0]:
+            self._connections.post(packed, lambda: self.run(command))
 
     async def arun(self, command: Command[R]) -> R:
         """The same from an event loop."""
@@ -240,8 +250,12 @@ class RedisEngine:
         )
 
     def _announce(self, command: Announce) -> Call:
-        key, read = processes_key(self._prefix), _number
-        return self._eval("announce", [([key], [command.process, PRESENCE_MS])], read)
+        keys = [processes_key(self._prefix), reports_key(self._prefix)]
+        return self._eval("announce", [(keys, [command.process, PRESENCE_MS, command.held])], _number)
+
+    def _reports(self, _: Reports) -> Call:
+        keys = [processes_key(self._prefix), reports_key(self._prefix)]
+        return self._eval("reports", [(keys, [PRESENCE_MS])], _told)
 
     # Calls
 
@@ -346,6 +360,11 @@ def _nothing(_: list[Reply]) -> None:
 
 def _number(replies: list[Reply]) -> int:
     return int(replies[0])
+
+
+def _told(replies: list[Reply]) -> Told:
+    processes, *rest = replies[0]
+    return Told(int(processes), tuple(map(Report, rest[::3], map(int, rest[1::3]), rest[2::3])))
 
 
 def _is_positive(replies: list[Reply]) -> bool:

@@ -111,7 +111,7 @@ class Admission:
         """Give the slots back. The first call counts; failure is logged, for the lease ends by itself."""
         if (held := self._ended()) is not None:
             try:
-                held.engine.run(Release(held.lease))
+                held.engine.post(Release(held.lease))
             except redis.RedisError as error:
                 _report_unreleased(error)
 

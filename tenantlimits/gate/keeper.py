@@ -24,13 +24,16 @@ TICK_SECONDS = 1.0
 at_each_tick: list[Callable[[], None]] = []
 """What else is to be done then, whether the store answers or not."""
 
+held_in_pools: list[Callable[[], bytes]] = []
+"""Says what the pools of this process hold, in bytes of its own; nothing where it has none."""
+
 
 class Keeper:
     """Keeps the shared `store` informed of what this process did without asking it."""
 
     def __init__(self, store: Engine, local: Engine, refusals: Refusals) -> None:
         self._store, self._local, self._refusals = store, local, refusals
-        self._id = os.urandom(8)
+        self.id = os.urandom(8)
         self._ended = threading.Event()
         self.processes: int | None = None
 
@@ -53,13 +56,17 @@ class Keeper:
         """All of it, now. Without the store it stays for the next time."""
         try:
             # First, since it may be repeated: it finds out that a connection broke, and nothing is lost by that.
-            self.processes = self._store.run(Announce(self._id))
+            self.processes = self._store.run(Announce(self.id, self._held()))
             self._count_refusals()
             self._hand_over()
         except redis.RedisError as error:
             logger.debug("The store cannot be told now what this process counted (%s).", error)
         for do in at_each_tick:
             do()
+
+    def _held(self) -> bytes:
+        """What the pools hold; of a process that ends nothing is left."""
+        return b"" if self._ended.is_set() else b"".join(say() for say in held_in_pools)
 
     def _count_refusals(self) -> None:
         owed = []

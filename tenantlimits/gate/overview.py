@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import redis
@@ -10,6 +11,7 @@ import redis
 from tenantlimits.domain.decisions import Reading
 from tenantlimits.domain.lanes import Lane, OnStoreFailure
 from tenantlimits.domain.periods import from_us
+from tenantlimits.domain.snapshots import Held
 from tenantlimits.engine.keys import Identity
 from tenantlimits.gate.asking import Ask
 from tenantlimits.gate.deciding import peeking
@@ -18,17 +20,22 @@ from tenantlimits.gate.policies import load_and_keep
 from tenantlimits.gate.steps import Steps, drive
 from tenantlimits.gate.store import now_us, stores
 from tenantlimits.policy.loading import Policy
+from tenantlimits.pools.overview import pools_now
 
 _EVERY_LANE = Lane(name="all", on_store_failure=OnStoreFailure.REFUSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """A tenant's policy with the readings of its limits. `stale`: the store is away, so that use is not known."""
+    """A tenant's policy, with the readings of its limits and what it holds of pools, by name.
+
+    `stale`: the store is away, so that use is not known. A pool of which nobody knows what it holds is left out.
+    """
 
     policy: Policy
     as_of: datetime
     readings: tuple[Reading, ...]
+    held: Mapping[str, Held] = field(default_factory=dict)
     stale: bool = False
 
 
@@ -38,10 +45,17 @@ def overview(identity: Identity) -> Overview:
     Limits of layer user and credential are among the readings where the identity names a user or credential.
     """
     try:
-        return drive(_looking(identity), stores.engine)
+        seen = drive(_looking(identity), stores.engine)
     except redis.RedisError:
         policy = load_and_keep(identity, None, now_us(), lambda: None)
         return Overview(policy=policy, as_of=from_us(now_us()), readings=(), stale=True)
+    return replace(seen, held=_held(seen.policy))
+
+
+def _held(policy: Policy) -> Mapping[str, Held]:
+    """What the tenant holds of each pool of which that is known."""
+    known = {name: pool.held_by(policy.tenant) for name, pool in pools_now().items()}
+    return {name: held for name, held in known.items() if held is not None}
 
 
 def _looking(identity: Identity) -> Steps[Overview]:

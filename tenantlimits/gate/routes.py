@@ -58,11 +58,11 @@ def declared(view: object) -> Operation | None:
 
 def operation_of(view: View, request: HttpRequest) -> Operation:
     """What a view function does for this request: its method or action says so first, then the view itself."""
-    return _of_kind(view, request.method or "").operation
+    return kind_of(view, request.method or "").operation
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class Kind:
     """What can be said of a view and a method, whatever the request."""
 
     operation: Operation
@@ -70,7 +70,8 @@ class _Kind:
     is_drf: bool
 
 
-def _of_kind(view: View, method: str = "") -> _Kind:
+def kind_of(view: View, method: str = "") -> Kind:
+    """What can be said of a view; looked up once for each view and method."""
     try:
         return _kind(view, method)
     except TypeError:  # an instance that cannot be hashed serves as a view
@@ -78,9 +79,9 @@ def _of_kind(view: View, method: str = "") -> _Kind:
 
 
 @lru_cache(maxsize=4096)
-def _kind(view: View, method: str) -> _Kind:
+def _kind(view: View, method: str) -> Kind:
     operation = declared(_handler(view, method)) or declared(view) or _UNDECLARED
-    return _Kind(operation, _is_console(view), hasattr(_class_of(view), "throttle_classes"))
+    return Kind(operation, _is_console(view), hasattr(_class_of(view), "throttle_classes"))
 
 
 def operation_of_drf(view: object, request: HttpRequest) -> Operation:
@@ -118,12 +119,12 @@ def view_name(view: View) -> str:
 
 def is_drf(view: View) -> bool:
     """Whether DRF authenticates inside the view, so that only its throttle can know who asks."""
-    return _of_kind(view).is_drf
+    return kind_of(view).is_drf
 
 
 def is_console(view: View) -> bool:
     """Whether it belongs to a Django admin or to this app's own pages, by what it is and not by its address."""
-    return _of_kind(view).is_console
+    return kind_of(view).is_console
 
 
 def _is_console(view: View) -> bool:
@@ -160,7 +161,14 @@ def _by_attributes(view: object) -> Operation | None:
     lane, cost = _lane_attribute(view), getattr(view, "throttle_cost", None)
     if lane is None and cost is None:
         return None
-    return Operation(lane=lane, cost=_cost_function(view, cost) if callable(cost) else cost, takes_view=True)
+    if callable(cost):
+        return Operation(lane=lane, cost=_cost_function(view, cost), takes_view=True)
+    return _by_values(lane, cost)
+
+
+@lru_cache(maxsize=1024)
+def _by_values(lane: str | None, cost: float | None) -> Operation:
+    return Operation(lane=lane, cost=cost, takes_view=True)
 
 
 def _cost_function(view: object, bound: Callable[..., float]) -> Callable[..., float]:

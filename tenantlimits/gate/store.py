@@ -59,6 +59,11 @@ class _Stores:
         return known or os.cpu_count() or 1
 
     @property
+    def own_id(self) -> bytes | None:
+        """What this process is known by to those that share the store; None where it shares none."""
+        return self._keeper.id if self._keeper and self._instead is None else None
+
+    @property
     def repeats_refusals(self) -> bool:
         """Whether asking the store again would cost a round trip."""
         return self._keeper is not None and self._instead is None

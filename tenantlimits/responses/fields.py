@@ -14,7 +14,7 @@ from tenantlimits.conf import HeaderStyle, conf
 from tenantlimits.domain import buckets, counters, windows
 from tenantlimits.domain.buckets import Bucket, BucketState
 from tenantlimits.domain.counters import Counter, CounterState
-from tenantlimits.domain.decisions import Decision, units_used
+from tenantlimits.domain.decisions import Decision
 from tenantlimits.domain.lanes import MILLI
 from tenantlimits.domain.limits import UNLIMITED, Kind, Limit
 from tenantlimits.domain.periods import US
@@ -113,7 +113,7 @@ def _written(limit: Limit) -> str:
 def _left(decision: Decision, place: int) -> str:
     plan, state = decision.plan, decision.states[place]
     limit = plan.asked[place].in_force.limit
-    remaining = math.floor(max(0.0, limit.capacity - units_used(state)))
+    remaining = math.floor(max(0.0, limit.capacity - decision.used[place]))
     left = f"{_name(plan, place)};r={_integer(remaining)}"
     until_more = _until_more(decision, place, state, remaining + 1)
     return left if until_more is None else f"{left};t={_integer(math.ceil(until_more))}"

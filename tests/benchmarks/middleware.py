@@ -32,6 +32,9 @@ class Replies:
         self._connections = connections
         self._known: dict[bytes, list[Reply]] = {}
 
+    def post(self, packed: bytes, again: Callable[[], object]) -> None:
+        """Nobody waits for an answer."""
+
     def exchange(self, commands: Sequence[bytes]) -> list[Reply]:
         """The replies, known or new."""
         script = commands[0][:SCRIPT_BYTES]

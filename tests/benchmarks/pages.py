@@ -65,10 +65,10 @@ def _rows(rows: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
-def written_into(page: str, text: str) -> str:
+def written_into(page: str, text: str, *, begin: str = BEGIN) -> str:
     """The page with the text between its marks."""
-    new = f"{BEGIN}\n{text}\n{END}"
-    return re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda _: new, page, count=1, flags=re.DOTALL)
+    new = f"{begin}\n{text}\n{END}"
+    return re.sub(re.escape(begin) + ".*?" + re.escape(END), lambda _: new, page, count=1, flags=re.DOTALL)
 
 
 def save(report: Report, folder: Path) -> None:

@@ -361,3 +361,47 @@ def test_closing_ends_the_connections_that_nobody_uses(redis_url, redis_client, 
     held.close()
 
     assert str(number) not in {one["id"] for one in redis_client.client_list()}
+
+
+def test_a_reply_that_nobody_waits_for_is_read_with_the_next_ones(redis_url, redis_client, key_prefix):
+    held, again = connections_to(redis_url), []
+
+    held.post(packed("SET", f"{key_prefix}:x", "1"), lambda: again.append("again"))
+    assert held.exchange([packed("GET", f"{key_prefix}:x"), packed("ECHO", "mine")]) == [b"1", b"mine"]
+
+    assert again == []
+    assert echo(held, "too") == b"too"
+    held.close()
+
+
+def test_what_was_sent_without_waiting_is_done_again_where_its_script_was_not_known(redis_url):
+    """C99."""
+    held, again = connections_to(redis_url), []
+
+    held.post(packed("EVALSHA", "0" * 40, "0"), lambda: again.append("again"))
+
+    assert echo(held, "mine") == b"mine"
+    assert again == ["again"]
+    held.close()
+
+
+def test_replies_that_nobody_reads_are_bounded(redis_url):
+    held = connections_to(redis_url)
+
+    for _ in range(100):
+        held.post(packed("ECHO", "x" * 1000), lambda: None)
+
+    assert max(len(owed) for _, _, owed in held._free) <= module.MOST_OWED + 1
+    assert echo(held, "mine") == b"mine"
+    held.close()
+
+
+def test_a_connection_that_idled_pays_what_it_owes_before_it_is_used(redis_url, monkeypatch):
+    held, again = connections_to(redis_url), []
+    number = held.exchange([packed("CLIENT", "ID")])[0]
+    held.post(packed("EVALSHA", "0" * 40, "0"), lambda: again.append("again"))
+    monkeypatch.setattr(module, "IDLE_SECONDS", 0)
+
+    assert held.exchange([packed("CLIENT", "ID")])[0] == number
+    assert again == ["again"]
+    held.close()
