@@ -53,7 +53,7 @@ def _refused(ask: Ask, policy: Policy, in_force: ShareInForce, error: SlotRefuse
     """The refusal as a decision; it is counted as one, though no limit was asked."""
     plan = ask.planned(policy)
     tally = Tally(plan=plan, identity=ask.identity, fits=(True,) * len(plan.asked), times=1)
-    stores.refusals.owe([tally])
+    stores.count(tally)
     decision = blank(ask, allowed=False)
     named = replace(decision.plan, tier=policy.tier, tier_name=policy.tier_name)
     standing = error.standing

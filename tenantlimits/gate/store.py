@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from django.core.signals import setting_changed
 
 from tenantlimits.conf import Store, conf
-from tenantlimits.engine.base import Engine
+from tenantlimits.engine.base import Engine, Tally
 from tenantlimits.engine.memory import MemoryEngine
 from tenantlimits.engine.redis import RedisEngine
 from tenantlimits.gate.health import Health
@@ -67,6 +67,13 @@ class _Stores:
     def repeats_refusals(self) -> bool:
         """Whether asking the store again would cost a round trip."""
         return self._keeper is not None and self._instead is None
+
+    def count(self, tally: Tally) -> None:
+        """Count refusals of which the store knows nothing: soon where that is a round trip, else at once."""
+        if self.repeats_refusals:
+            self.refusals.owe([tally])
+        else:
+            self.engine.run(tally)
 
     def decide_by(self, engine: Engine | None) -> Engine | None:
         """Decide by another store from now on, or by the settings' again; answers what decided instead before."""

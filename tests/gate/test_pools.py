@@ -19,6 +19,7 @@ from tenantlimits.gate.store import stores
 from tenantlimits.models import Limit, Share, Tenant, Tier
 from tenantlimits.pools import slot
 from tenantlimits.pools.registry import pools
+from tenantlimits.testing import memory_engine
 from tests.gate.stores import eventually
 from tests.gate.test_refusals import counted
 from tests.surfaces.conftest import SITE, settings_of
@@ -225,3 +226,11 @@ async def test_an_awaited_request_that_is_cancelled_while_it_waits_takes_nothing
         assert pools.of("workers").standings()["acme"].waiting == 0
 
     assert running() == 0
+
+
+def test_a_store_in_memory_counts_what_a_pool_refused_at_once(acme: Tenant) -> None:
+    with memory_engine(), hold(lane="uploads", tenant="acme"):
+        elsewhere(lambda: refused(lane="uploads"))
+
+        assert counted("uploads").refused == 1
+    assert not stores.refusals.uncounted()
