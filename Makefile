@@ -18,7 +18,7 @@ WRK := $(BENCH)/.wrk
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test check format-check lint types imports migrations django-check test-services browser bench chaos format clean
+.PHONY: help venv demo test check format-check lint types imports migrations django-check test-services browser bench figures chaos format clean
 
 help: ## print this list
 	@grep -hE '^[a-z-]+:.* ## ' $(MAKEFILE_LIST) | awk -F ':.* ## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
@@ -82,6 +82,10 @@ chaos: $(READY) ## do to a store whatever may happen to it, under load, then go 
 bench: $(BENCH)/.ready $(WRK) ## compare with other packages in one run, in under ten minutes (PUBLISH=1: also into docs)
 	env -u DATABASE_URL -u REDIS_URL -u BROKER_URL \
 		$(BENCH)/bin/python -m tests.benchmarks $(if $(PUBLISH),--publish) $(ARGS)
+
+figures: $(READY) ## run the published experiments on shares in real time, in under two minutes (PUBLISH=1: also into docs)
+	env -u DATABASE_URL -u REDIS_URL -u BROKER_URL \
+		$(BIN)/python -m tests.figures $(if $(PUBLISH),--publish) $(ARGS)
 
 # An environment of its own, so that nothing that a peer needs reaches ours. A peer that cannot be installed has a row
 # that says so.

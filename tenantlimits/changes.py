@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser
     from django.db.models.base import ModelBase
 
-CREATED, CHANGED, DELETED, INVALIDATED = "created", "changed", "deleted", "invalidated"
+CREATED, CHANGED, DELETED, INVALIDATED, FREED = "created", "changed", "deleted", "invalidated", "freed"
 
 Keys = frozenset[str] | None
 """Keys of the tenants whose policy may differ; None for every tenant."""

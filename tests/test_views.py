@@ -147,7 +147,8 @@ def test_shares_of_pools_are_listed_with_where_they_come_from(store: Engine, use
         after = client_of(users, "ann").get("/limits/")
 
     assert row(before, "exports-share") == (
-        "exports 4 of 10 slots exports-share, 4 at once whenever slots are free; more while nobody else waits – – Pro"
+        "exports 4 of 10 slots exports-share, 4 at once whenever slots are free; more while nobody else waits "
+        "0 running now Pro"
     )
     assert row(before, "reports-share").startswith("reports 1 of 5 slots reports-share, at most 1 at once")
     assert row(after, "exports-share").endswith('Raised from 4 until 14 Dec 2026, 12:00: "Black Friday import"')

@@ -16,8 +16,10 @@ from tenantlimits.conf import conf
 from tenantlimits.domain.decisions import Reading
 from tenantlimits.domain.limits import Counts, Guarantee, Kind, Layer, LimitInForce, Mode, OverrideInForce
 from tenantlimits.domain.pools import ShareInForce
+from tenantlimits.domain.snapshots import Held
 from tenantlimits.engine.keys import Identity
 from tenantlimits.gate.overview import Overview
+from tenantlimits.pools.words import share_state
 from tenantlimits.usage import Former, History, Resolution, Span, Total, former_amounts, lent_tier
 from tenantlimits.wording import LimitState, promise, share_promise, state_of
 
@@ -36,11 +38,11 @@ def limits_data(seen: Overview, identity: Identity) -> Json:
     former = former_amounts(policy, seen.as_of)
     for limit in limits:
         limit["changed"] = _changed(former.get(limit["name"]))
-    shares = [_share(one, identity) for one in policy.shares.values()]
+    shares = [_share(one, identity, seen) for one in policy.shares.values()]
     return {
         "as_of": _instant(seen.as_of),
         "stale": seen.stale,
-        "status": LimitState.UNKNOWN if seen.stale else _worst(seen.readings),
+        "status": LimitState.UNKNOWN if seen.stale else _worst(seen),
         "tenant": {"key": policy.tenant, "name": policy.tenant_name},
         "tier": _tier(seen) if policy.tier else None,
         "limits": limits + shares,
@@ -60,8 +62,12 @@ def _changed(former: Former | None) -> Json | None:
     return {"at": _instant(former.until), "from_amount": _number(former.amount)}
 
 
-def _worst(readings: tuple[Reading, ...]) -> LimitState:
-    return max((state_of(one) for one in readings), key=_SEVERITY.index, default=LimitState.OK)
+def _worst(seen: Overview) -> LimitState:
+    """The worst of what is known."""
+    held = [
+        share_state(seen.policy.shares[name], held) for name, held in seen.held.items() if name in seen.policy.shares
+    ]
+    return max([*map(state_of, seen.readings), *held], key=_SEVERITY.index, default=LimitState.OK)
 
 
 def _limit(one: Reading, identity: Identity) -> Json:
@@ -104,7 +110,7 @@ def _described(one: LimitInForce, identity: Identity) -> Json:
     }
 
 
-def _share(one: ShareInForce, identity: Identity) -> Json:
+def _share(one: ShareInForce, identity: Identity, seen: Overview) -> Json:
     """A share of a pool, among the limits; `lane` is the lane that takes its slots, where just one does."""
     lanes = [lane.name for lane in conf.LANES.values() if lane.pool == one.pool.name]
     slots, override = one.share.slots, one.override
@@ -112,6 +118,7 @@ def _share(one: ShareInForce, identity: Identity) -> Json:
         "name": one.name,
         "kind": "share",
         "pool": one.pool.name,
+        "scope": one.pool.scope,
         "lane": lanes[0] if len(lanes) == 1 else None,
         "lanes": lanes,
         "layer": Layer.TENANT,
@@ -128,14 +135,33 @@ def _share(one: ShareInForce, identity: Identity) -> Json:
         "tier_amount": one.tier_slots,
         "override": override and _override(override) | {"amount": slots},
         "changed": None,
-    } | _live(one)
+    } | _live(one, seen.held.get(one.pool.name))
 
 
-def _live(one: ShareInForce) -> Json:
-    """What runs and waits now."""
-    unknown = ("used", "borrowed", "remaining", "utilization", "available_after_seconds", "full_after_seconds")
-    queue = {"length": None, "max": one.queue, "oldest_wait_seconds": None, "estimated_wait_seconds": None}
-    return dict.fromkeys(unknown) | {"queue": queue, "state": LimitState.UNKNOWN}
+def _live(one: ShareInForce, held: Held | None) -> Json:
+    """What runs and waits now. Of a pool that each process has, what is used is that of the process where most runs."""
+    state, slots = share_state(one, held), one.share.slots
+    if held is None:
+        unknown = ("used", "borrowed", "remaining", "utilization", "available_after_seconds", "full_after_seconds")
+        queue = {"length": None, "max": one.queue, "oldest_wait_seconds": None, "estimated_wait_seconds": None}
+        return dict.fromkeys(unknown) | {"queue": queue, "share_too_small": None, "state": state}
+    used, oldest = held.busiest.running, held.oldest_wait
+    return {
+        "used": used,
+        "borrowed": max(0, used - slots),
+        "remaining": max(0, slots - used),
+        "utilization": round(used / slots, 4) if slots else None,
+        "available_after_seconds": 0 if used < slots and not held.waiting else None,
+        "full_after_seconds": None if used else 0,
+        "queue": {
+            "length": held.waiting,
+            "max": one.queue,
+            "oldest_wait_seconds": None if oldest is None else round(oldest, 1),
+            "estimated_wait_seconds": _seconds(held.estimate) if held.waiting else 0,
+        },
+        "share_too_small": held.is_share_too_small,
+        "state": state,
+    }
 
 
 def _override(override: OverrideInForce) -> Json:

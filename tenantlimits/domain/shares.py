@@ -181,11 +181,12 @@ class Pool(Generic[W]):
         self.rules = rules
         return self._next()
 
-    def standings(self) -> dict[str, Standing]:
-        """Every tenant that runs or waits."""
-        return {
-            one.name: self.standing(one.name, one.share) for one in self._tenants.values() if one.running or one.waiting
-        }
+    def standings(self, most: int | None = None) -> dict[str, Standing]:
+        """Every tenant that runs or waits; at `most` so many, those that have the most."""
+        found = [one for one in self._tenants.values() if one.running or one.waiting]
+        if most is not None and len(found) > most:
+            found = heapq.nlargest(most, found, key=lambda one: one.running + len(one.waiting))
+        return {one.name: self.standing(one.name, one.share) for one in found}
 
     def standing(self, tenant: str, share: Share) -> Standing:
         """Where one tenant stands."""

@@ -30,11 +30,10 @@ class Turns:
 
     def begin(self, account: Account, weight: float, *, arrived: float) -> float:
         """An operation starts of a tenant that came at a virtual time; answers what it was charged, in seconds."""
-        # Once per operation: two calls of max would be half of what this takes.
         start, mean = account.ends_at, self.mean
-        if arrived > start:
+        if arrived > start:  # noqa: PLR1730 - once per operation, and two calls of max would be half of what it takes
             start = arrived
-        if start > self.now:
+        if start > self.now:  # noqa: PLR1730 - likewise
             self.now = start
         account.ends_at = start + mean / weight
         return mean

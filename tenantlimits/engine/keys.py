@@ -14,7 +14,7 @@ from hashlib import blake2b
 SHARDS = 256
 
 _TYPES = {
-    "h": "hash", "pending": "set", "processes": "zset",
+    "h": "hash", "pending": "set", "processes": "zset", "reports": "hash",
     "tenants": "hash", "operations": "hash", "ends": "zset", "lines": "zset",
 }  # fmt: skip
 """By what stands after the hash tag; else it is a string."""
@@ -82,6 +82,11 @@ def pending_key(prefix: str, shard: int) -> str:
 def processes_key(prefix: str) -> str:
     """The processes that decide by this store."""
     return f"{tag(prefix, 0)}:processes"
+
+
+def reports_key(prefix: str) -> str:
+    """What the pools of these processes hold."""
+    return f"{tag(prefix, 0)}:reports"
 
 
 def probe_key(prefix: str, shard: int = 0) -> str:

@@ -270,6 +270,19 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="Pool",
+            fields=[],
+            options={
+                "verbose_name": "pool",
+                "verbose_name_plural": "pools",
+                "proxy": True,
+                "default_permissions": ("view", "change"),
+                "indexes": [],
+                "constraints": [],
+            },
+            bases=("tenantlimits.share",),
+        ),
+        migrations.CreateModel(
             name="UsageHour",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -567,6 +580,7 @@ class Migration(migrations.Migration):
                             ("changed", "changed"),
                             ("deleted", "deleted"),
                             ("invalidated", "read anew"),
+                            ("freed", "freed of a slot"),
                         ],
                         editable=False,
                         max_length=20,
@@ -616,7 +630,7 @@ class Migration(migrations.Migration):
                 "ordering": ["-at", "-pk"],
                 "constraints": [
                     models.CheckConstraint(
-                        condition=models.Q(("action__in", ["changed", "created", "deleted", "invalidated"])),
+                        condition=models.Q(("action__in", ["changed", "created", "deleted", "freed", "invalidated"])),
                         name="tenantlimits_change_action_known",
                     )
                 ],

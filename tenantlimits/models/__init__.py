@@ -2,7 +2,7 @@
 
 from tenantlimits.models.log import Change
 from tenantlimits.models.overrides import SHARE_TARGET, TIER_TARGET, Override
-from tenantlimits.models.shares import Share
+from tenantlimits.models.shares import Pool, Share
 from tenantlimits.models.switch import Switch
 from tenantlimits.models.tenants import Tenant
 from tenantlimits.models.tiers import Limit, Tier
@@ -14,6 +14,7 @@ __all__ = [
     "Change",
     "Limit",
     "Override",
+    "Pool",
     "Share",
     "Switch",
     "Tenant",

@@ -24,6 +24,7 @@ class Action(models.TextChoices):
     CHANGED = changes.CHANGED, _("changed")
     DELETED = changes.DELETED, _("deleted")
     INVALIDATED = changes.INVALIDATED, _("read anew")
+    FREED = changes.FREED, _("freed of a slot")
 
 
 class Change(models.Model):

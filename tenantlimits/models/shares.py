@@ -76,3 +76,16 @@ class Share(Recorded):
         if self._state.adding:
             self.check_pool()
         super().save(**kwargs)
+
+
+class Pool(Share):
+    """What permissions to see and free slots of pools are of. There are no rows: pools are named by the settings."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ("view", "change")
+        verbose_name = _("pool")
+        verbose_name_plural = _("pools")
+
+    def __str__(self) -> str:
+        return self.pool

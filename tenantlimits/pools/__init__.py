@@ -7,7 +7,11 @@
 Which pools there are is a setting, POOLS; what each tenant has of them is in its tier and its overrides.
 """
 
+from tenantlimits.gate.keeper import held_in_pools
 from tenantlimits.pools.holding import aslot, slot
 from tenantlimits.pools.process import Slot
+from tenantlimits.pools.reports import own_report
 
 __all__ = ["Slot", "aslot", "slot"]
+
+held_in_pools.append(own_report)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from tenantlimits.domain.errors import QueueFull, QueueTimeout, SlotRefused
 from tenantlimits.domain.lanes import OnStoreFailure
 from tenantlimits.domain.shares import Entry, PoolRules, Share, Standing
+from tenantlimits.domain.snapshots import Snapshot
 from tenantlimits.engine.pools import (
     OPERATION_BYTES,
     Entered,
@@ -26,6 +27,7 @@ from tenantlimits.engine.pools import (
     PoolLeave,
     PoolShow,
     PoolStore,
+    Shown,
     StoreError,
 )
 from tenantlimits.pools.beats import beats
@@ -191,13 +193,25 @@ class FleetPool:
 
     def standings(self) -> dict[str, Standing]:
         """Every tenant that runs or waits now, in any process. `since` is on this process's monotonic clock."""
-        shown = self.store.run(PoolShow(self._member()))
-        self._operations.hear_all(shown.granted)
-        now = time.monotonic()
+        shown, now = self._shown(), time.monotonic()
         return {
             tenant: one if one.since is None else replace(one, since=now + one.since)
             for tenant, one in shown.standings.items()
         }
+
+    def snapshot(self) -> Snapshot:
+        """What is held now, in all processes."""
+        shown = self._shown()
+        return Snapshot(
+            rules=self.rules, standings=shown.standings, opens_in=shown.opens_in,
+            running=sum(one.running for one in shown.standings.values()),
+            waiting=sum(one.waiting for one in shown.standings.values()),
+        )  # fmt: skip
+
+    def _shown(self) -> Shown:
+        shown = self.store.run(PoolShow(self._member()))
+        self._operations.hear_all(shown.granted)
+        return shown
 
     # Beats
 

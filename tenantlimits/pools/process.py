@@ -10,10 +10,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tenantlimits.domain.errors import QueueFull, QueueTimeout, SlotRefused
 from tenantlimits.domain.shares import Entry, Grant, Pool, PoolRules, Share, Standing
+from tenantlimits.domain.snapshots import Snapshot
 from tenantlimits.pools.waiters import TaskWaiter, ThreadWaiter, Waiter
 
 
@@ -116,9 +117,23 @@ class ProcessPool:
         with self._lock:
             return self._pool.standings()
 
+    def snapshot(self, most: int) -> Snapshot:
+        """What is held now; of very many tenants the so many that have the most."""
+        with self._lock:
+            pool, now = self._pool, self._clock()
+            standings, running, waiting = pool.standings(most), pool.running, pool.waiting
+        ages = {
+            tenant: one if one.since is None else replace(one, since=one.since - now)
+            for tenant, one in standings.items()
+        }
+        return Snapshot(rules=pool.rules, running=running, waiting=waiting, standings=ages)
+
     def _at_once(self, tenant: str, share: Share) -> Slot | None:
         """The slot of one that need not wait: the most common case, for which nothing is made but the slot."""
         with self._lock:
+            if self._pool.waiting:
+                # Where it comes with a larger share than those who wait came with, they are before it.
+                self._wake(self._pool.change_share(tenant, share))
             charged = self._pool.take(tenant, share)
         if self._dropped:
             self._free_dropped()
@@ -130,11 +145,10 @@ class ProcessPool:
             entered = self._pool.enter(tenant, share, waiter, self._clock(), may_wait=wait > 0)
             if isinstance(entered, Grant):
                 waiter.grant, waiter.since = entered, self._clock()
-                return True
-            standing = self._pool.standing(tenant, share)
+            standing = None if waiter.grant or entered is Entry.WAITS else self._pool.standing(tenant, share)
         self._free_dropped()
-        if entered is Entry.WAITS:
-            return False
+        if standing is None:
+            return isinstance(entered, Grant)
         if entered is Entry.QUEUE_FULL:
             raise QueueFull(self.name, tenant, standing)
         raise SlotRefused(self.name, tenant, standing)

@@ -32,6 +32,10 @@ class _Pools:
             self._built[name] = (spec, known[1])
         return known[1]
 
+    def built(self) -> dict[str, object]:
+        """Those that have been used in this process, of whatever scope."""
+        return {name: pool for name, (_spec, pool) in self._built.copy().items()}
+
     def forget(self) -> None:
         """Begin with empty pools: nothing runs in them in this process."""
         self._lock = threading.Lock()

@@ -13,7 +13,9 @@ from tenantlimits.conf import conf
 from tenantlimits.domain.decisions import Reading
 from tenantlimits.domain.limits import ALL_LANE, UNLIMITED, Kind, Layer, Limit, LimitInForce, Mode
 from tenantlimits.domain.pools import ShareInForce
+from tenantlimits.domain.snapshots import Held
 from tenantlimits.gate.overview import Overview
+from tenantlimits.pools.words import advice_words, held_words, more_words, share_state
 from tenantlimits.usage import Former
 from tenantlimits.wording import (
     LimitState,
@@ -41,7 +43,10 @@ class Meter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One limit or share. Empty texts have nothing to say; `meter` is None where there is nothing to measure by."""
+    """One limit or share. Empty texts have nothing to say; `meter` is None where there is nothing to measure by.
+
+    `note` is a sentence about a share by which operations wait.
+    """
 
     name: str
     lane: str
@@ -59,6 +64,7 @@ class Line:
     changed: str
     mode: str
     is_cap: bool
+    note: str = ""
 
 
 def lines_of(seen: Overview, former: Mapping[str, Former], known: Sequence[LimitInForce]) -> list[Line]:
@@ -70,16 +76,22 @@ def lines_of(seen: Overview, former: Mapping[str, Former], known: Sequence[Limit
     pairs = zip(known, readings, strict=True)
     lines = [(one.limit, _line(one, reading, seen, former.get(one.limit.name))) for one, reading in pairs]
     limits = [line for _limit, line in sorted(lines, key=lambda pair: _order(pair[0]))]
-    return [*limits, *(_share(one, seen.policy.tier_name) for one in seen.policy.shares.values())]
+    return [*limits, *(_share(one, seen) for one in seen.policy.shares.values())]
 
 
 def banners_of(lines: Sequence[Line]) -> list[tuple[LimitState, str, list[Line]]]:
-    """What stands on top: the limits by which the next operation would be refused, under a title for each state."""
-    titles = {
-        LimitState.LIMITED: _("At the limit: what comes now is refused until there is more."),
-        LimitState.BLOCKED: _("Blocked: nothing is let in."),
-    }
-    found = [(state, title, [line for line in lines if line.state is state]) for state, title in titles.items()]
+    """What stands on top: the limits by which the next operation would be refused, under a title for each state.
+
+    Where operations wait for a slot is under a title of its own.
+    """
+    waiting, others = [line for line in lines if line.note], [line for line in lines if not line.note]
+    limited = [line for line in others if line.state is LimitState.LIMITED]
+    blocked = [line for line in others if line.state is LimitState.BLOCKED]
+    found = [
+        (LimitState.LIMITED, _("Operations are waiting: what comes now waits behind them, or is refused."), waiting),
+        (LimitState.LIMITED, _("At the limit: what comes now is refused until there is more."), limited),
+        (LimitState.BLOCKED, _("Blocked: nothing is let in."), blocked),
+    ]
     return [banner for banner in found if banner[2]]
 
 
@@ -119,27 +131,35 @@ def _line(one: LimitInForce, reading: Reading | None, seen: Overview, former: Fo
     )
 
 
-def _share(one: ShareInForce, tier_name: str) -> Line:
+def _share(one: ShareInForce, seen: Overview) -> Line:
     lanes = [lane_words(lane.name) for lane in conf.LANES.values() if lane.pool == one.pool.name]
-    slots, pool = one.share.slots, one.pool
+    slots, pool, held = one.share.slots, one.pool, seen.held.get(one.pool.name)
+    state = share_state(one, held)
     return Line(
         name=one.name,
         lane=", ".join(lanes) or pool.name,
         amount=share_words(slots, pool),
         promise=share_promise(slots, pool),
         whose="",
-        state=LimitState.UNKNOWN,
-        badge="",
-        meter=None,
-        now="",
-        more="",
+        state=state,
+        badge=state_words(state) if state in (LimitState.NEAR, LimitState.LIMITED) else "",
+        meter=_share_meter(one, held),
+        now=_("not known") if held is None else held_words(held, slots),
+        more="" if held is None else more_words(one, held),
         resets_at=None,
-        source=share_source_words(one, tier_name),
+        source=share_source_words(one, seen.policy.tier_name),
         is_override=one.override is not None,
         changed="",
         mode="",
-        is_cap=False,
+        is_cap=True,
+        note="" if held is None else advice_words(one, held),
     )
+
+
+def _share_meter(one: ShareInForce, held: Held | None) -> Meter | None:
+    if held is None or not one.share.slots:
+        return None
+    return Meter(value=str(min(held.busiest.running, one.share.slots)), most=str(one.share.slots))
 
 
 def _amount(limit: Limit) -> str:

@@ -12,7 +12,7 @@ from tenantlimits.models import Change, Override, Switch, Tenant, Tier, UsageHou
 from tests import rows
 from tests.admin import forms
 
-LISTS = ["/", "/tier/", "/tenant/", "/override/", "/switch/", "/usagehour/", "/change/"]
+LISTS = ["/", "/tier/", "/tenant/", "/override/", "/pool/", "/switch/", "/usagehour/", "/change/"]
 
 
 @pytest.fixture

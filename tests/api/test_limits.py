@@ -290,6 +290,7 @@ def test_shares_are_listed_after_the_limits(shares: None, client_of: Callable[[s
         "name": "exports-share",
         "kind": "share",
         "pool": "exports",
+        "scope": "process",
         "lane": "exports",
         "lanes": ["exports"],
         "layer": "tenant",
@@ -306,14 +307,15 @@ def test_shares_are_listed_after_the_limits(shares: None, client_of: Callable[[s
         "tier_amount": 4,
         "override": None,
         "changed": None,
-        "used": None,
-        "borrowed": None,
-        "remaining": None,
-        "utilization": None,
-        "available_after_seconds": None,
-        "full_after_seconds": None,
-        "queue": {"length": None, "max": 100, "oldest_wait_seconds": None, "estimated_wait_seconds": None},
-        "state": "unknown",
+        "used": 0,
+        "borrowed": 0,
+        "remaining": 4,
+        "utilization": 0.0,
+        "available_after_seconds": 0,
+        "full_after_seconds": 0,
+        "queue": {"length": 0, "max": 100, "oldest_wait_seconds": None, "estimated_wait_seconds": 0},
+        "share_too_small": False,
+        "state": "ok",
     }
     reports = limit(answer, "reports-share")
     assert (reports["amount"], reports["lane"], reports["lanes"]) == (1, None, [])
@@ -336,4 +338,5 @@ def test_without_the_store_shares_are_known_all_the_same(shares: None, client_of
         answer = client_of("ann").get(LIMITS)
 
     assert answer.json()["stale"] is True
-    assert limit(answer, "exports-share")["amount"] == 4
+    share = limit(answer, "exports-share")
+    assert (share["amount"], share["used"], share["queue"]["length"], share["state"]) == (4, None, None, "unknown")

@@ -12,8 +12,14 @@ from django.utils import timezone
 from playwright.sync_api import Browser, ConsoleMessage, Page
 from pytest_django.live_server_helper import LiveServer
 
+from tenantlimits.conf import conf
+from tenantlimits.domain.shares import Share
+from tenantlimits.gate.store import stores
 from tenantlimits.models import Override, Tenant, Tier
+from tenantlimits.pools.fleet import FleetPool
+from tenantlimits.pools.registry import pools
 from tests import rows
+from tests.pools.test_fleet import known_for_long
 
 
 def strict_policy(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
@@ -43,6 +49,7 @@ def site(
         "DEFAULT_TIER": "free",
         "KEY_PREFIX": key_prefix,
         "LANES": {"reads": {}, "exports": {}},
+        "POOLS": rows.POOLS,
     }
     server = LiveServer("localhost")
     yield server
@@ -161,13 +168,15 @@ def test_no_page_runs_or_shows_anything_inline(page: Page, complaints: list[str]
     tier = Tier.objects.get(slug="pro")
     paths = [
         "", "tier/", f"tier/{tier.pk}/change/", f"tier/{tier.pk}/delete/", "tenant/", f"tenant/{acme.pk}/change/",
-        "override/", f"override/{Override.objects.get().pk}/change/", "switch/", "usagehour/", "change/",
+        "override/", f"override/{Override.objects.get().pk}/change/", "pool/", "switch/", "usagehour/", "change/",
     ]  # fmt: skip
+    slot = pools.of("reports").acquire(name, Share(1))
 
     for path in paths:
         page.goto(f"/admin/tenantlimits/{path}")
         assert page.title(), path
 
+    slot.release()
     assert complaints == []
     # A test of the test: what is inline is refused, and noticed.
     with page.expect_console_message():
@@ -189,3 +198,26 @@ def test_axe_finds_nothing_in_what_is_ours(page: Page):
         page.goto(f"/admin/tenantlimits/{path}")
         found = Axe().run(page, context=part)
         assert found.violations_count == 0, f"{path}: {found.generate_report()}"
+
+
+def test_a_slot_is_freed_from_the_page_of_pools_in_which_axe_finds_nothing(page: Page, redis_url: str, key_prefix: str):
+    known_for_long(redis_url, key_prefix)
+    fleet = FleetPool("exports", conf.pool("exports").rules, store=stores.engine)
+    pools._built["exports"] = (conf.pool("exports"), fleet)
+    slots = [fleet.acquire("acme", Share(1)), fleet.acquire("acme", Share(1))]
+    others = [pools.of("reports").acquire(tenant, Share(1)) for tenant in ("bolt", '"><img src=x onerror=alert(1)>')]
+
+    page.goto("/admin/tenantlimits/pool/")
+    assert "2 running, 0 waiting" in page.inner_text("#content-main")
+    found = [Axe().run(page, context="#content-main")]
+    page.click("text=Free one")
+    found.append(Axe().run(page, context="#content-main"))
+    page.fill("#id_reason", "Holder hangs")
+    page.click("text=Yes, free it")
+
+    assert "The oldest slot of acme in exports is free." in page.inner_text(".messagelist")
+    assert "1 running, 0 waiting" in page.inner_text("#content-main")
+    assert [one.generate_report() for one in found if one.violations_count] == []
+    for slot in slots + others:
+        slot.release()
+    fleet.end()

@@ -177,6 +177,20 @@ def test_nothing_is_kept_of_them_either_while_others_wait():
     assert len(table.pool._tenants) < 50
 
 
+def test_a_slot_that_is_taken_at_once_is_like_one_that_was_entered_for():
+    """Whoever waits goes first, shares hold, and it is charged; where there is none, nothing is kept."""
+    taken, entered = Table(capacity=3, lendable=0), Table(capacity=3, lendable=0)
+    for table in (taken, entered):
+        table.enter("bolt", 2, 3)
+
+    charged = [taken.pool.take("acme", Share(1)), taken.pool.take("bolt", Share(2)), taken.pool.take("cedar", Share(1))]
+    (grant,) = entered.enter("acme", 1)
+
+    assert charged == [grant.charged, None, None]
+    assert taken.pool.standings() == entered.pool.standings()
+    assert "cedar" not in taken.pool._tenants
+
+
 def test_nothing_more_is_kept_of_a_tenant_that_is_refused_again_and_again():
     """C8: while others wait, and it has had more than its turn."""
     table = Table(capacity=3, lendable=0)

@@ -27,6 +27,7 @@ from tenantlimits.engine.base import (
     Pending,
     Release,
     Renew,
+    Reports,
     Settle,
     Tally,
 )
@@ -82,7 +83,7 @@ class World:
             Peek(plan=plan, identity=one.identity, cost=1000),
             Settle(plan=plan, identity=one.identity, delta=500, witnesses={term.id: 1.0 for term in plan.asked}),
             Release(lease), Renew((lease,), (True,)), Begin(one.identity), Move(frozenset({one.identity.tenant})),
-            Collect(member), Pending(), Announce(b"me"),
+            Collect(member), Pending(), Announce(b"me", b"{}"), Reports(),
             Tally(plan=plan, identity=one.identity, fits=(False,) * len(plan.asked), times=3),
         ]  # fmt: skip
         if not isinstance(counted, redis.RedisError):

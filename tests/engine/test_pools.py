@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +29,7 @@ from tenantlimits.engine.pools import (
     State,
 )
 from tenantlimits.engine.redis import RedisEngine
-from tests.engine.builders import Clock, redis_engine
+from tests.engine.builders import Clock, connections_to, redis_engine
 
 TENANTS = ("acme", "bolt", "cedar", "{s00}:\0\n\ud800")
 PROCESSES = (b"process1", b"process2")
@@ -336,15 +338,7 @@ def test_a_pool_of_which_a_part_was_lost_begins_anew(fleet) -> None:
             pool.enter("acme", 2)
         pool.client.delete(pool.keys[part])
 
-        entered = None
-        for _ in range(2):
-            try:
-                entered = pool.enter("bolt", 2)
-            except redis.ResponseError:
-                continue
-
-        assert entered is not None
-        assert entered.opens_in > 0
+        assert pool.enter("bolt", 2).opens_in > 0
 
 
 def test_a_clock_that_jumps_doubles_no_load(fleet, clock) -> None:
@@ -432,3 +426,77 @@ def test_what_a_process_is_given_by_others_is_published_to_it_alone(fleet, redis
     assert listening[0].read(0.01) == []
     for one in listening:
         one.close()
+
+
+@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("garbage", [b"", b"garbage", b"\xff" * 72, b"\0" * 72], ids=["empty", "short", "nan", "zeros"])
+def test_garbage_under_a_key_of_a_pool_locks_nobody_out(fleet, part, garbage) -> None:
+    """The pool begins anew, and learns; never above the capacity."""
+    pool = fleet(capacity=2)
+    for _ in range(4):
+        pool.enter("acme", 2)
+    pool.client.set(pool.keys[part], garbage, px=60_000)
+
+    with suppress(redis.ResponseError):
+        pool.enter("bolt", 2)
+    entered = pool.enter("bolt", 2)
+    assert entered.entry is Entry.WAITS
+    for _ in range(8):
+        pool.clock.step(2)
+        pool.beat(PROCESSES[0], (pool.last, False))
+
+    assert pool.having(RUNS) == {pool.last}
+
+
+def test_records_that_are_garbage_lock_nobody_out(fleet) -> None:
+    for number, key in enumerate((1, 2)):
+        pool = fleet(capacity=2)
+        pool.enter("acme", 2)
+        for field in pool.client.hkeys(pool.keys[key]):
+            pool.client.hset(pool.keys[key], field, b"garbage")
+
+        answers = []
+        for _ in range(3):
+            try:
+                answers.append(pool.enter("acme", 2).entry)
+                answers.append(pool.leave(1))
+            except redis.ResponseError:
+                continue
+
+        assert answers, number
+
+
+def test_an_account_that_may_do_nothing_else_is_enough(own_valkey, key_prefix, clock) -> None:
+    """C111: the commands and channels of the documentation."""
+    documented = Path("docs/operations.md").read_text()
+    rights = next(line for line in documented.splitlines() if line.startswith("~tl:* ")).replace(
+        "tl:*", f"{key_prefix}:*"
+    )
+    with redis.Redis.from_url(own_valkey) as client:
+        client.execute_command("ACL", "SETUSER", "pooled", "reset", "on", ">secret", *rights.split())
+        client.script_flush()
+        engine = RedisEngine(
+            connections_to(own_valkey, username="pooled", password="secret"), prefix=key_prefix, clock=clock
+        )
+        pool = Fleet(engine, client, clock, "exports", capacity=1)
+        listening = engine.wakeups(PROCESSES[1])
+        pool.enter("acme", 1)
+        pool.enter("bolt", 1, PROCESSES[1])
+
+        assert pool.beat(PROCESSES[1], (2, False)) == (State.WAITS,)
+        assert engine.run(PoolFree(pool.member(), "acme")).was_there == (True,)
+
+        assert listening.read(5) == [pool.last.to_bytes(8, "big")]
+        assert pool.leave(2) == (True,)
+        listening.close()
+        engine.close()
+
+
+def test_a_wakeup_that_the_account_may_not_hear_is_an_error(own_valkey, key_prefix) -> None:
+    with redis.Redis.from_url(own_valkey) as client:
+        client.execute_command("ACL", "SETUSER", "deaf", "reset", "on", ">secret", "~*", "+@all", "resetchannels")
+    engine = RedisEngine(connections_to(own_valkey, username="deaf", password="secret"), prefix=key_prefix)
+
+    with pytest.raises(redis.ResponseError):
+        engine.wakeups(PROCESSES[0])
+    engine.close()

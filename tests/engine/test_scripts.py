@@ -47,7 +47,20 @@ from tests.engine.builders import (
 LUA = {
     file.name.removesuffix(".lua"): file.read_text() for file in files("tenantlimits.engine").joinpath("lua").iterdir()
 }
-WHOLE = ["acknowledge", "announce", "begin", "collect", "deposit", "discard", "move", "release", "renew"]
+POOL = ["pool_beat", "pool_enter", "pool_free", "pool_leave", "pool_show"]
+WHOLE = [
+    "acknowledge",
+    "announce",
+    "begin",
+    "collect",
+    "deposit",
+    "discard",
+    "move",
+    "release",
+    "renew",
+    "reports",
+    *POOL,
+]
 MAKERS = {"bucket": bucket, "log": log, "quota": quota, "cap": cap}
 # What an account needs in Redis: also named in the docs.
 COMMANDS = {
@@ -66,6 +79,11 @@ COMMANDS = {
     "mget",
     "zadd",
     "zcard",
+    "zrem",
+    "zrangebylex",
+    "zrangebyscore",
+    "hlen",
+    "publish",
     "zremrangebyscore",
     "type",
     "del",
@@ -116,7 +134,7 @@ def test_every_verb_has_its_contract_in_its_header(name):
 
 
 def test_every_verb_and_every_snippet_is_a_file_and_every_file_is_used():
-    snippets = {"prelude", "layout", "remap", "stamps", "verdict", "usage", *scripts.SNIPPETS.values()}
+    snippets = {"prelude", "layout", "pool", "remap", "stamps", "verdict", "usage", *scripts.SNIPPETS.values()}
 
     assert set(LUA) == {*WHOLE, "tally", "counted", *snippets}
 
@@ -151,7 +169,10 @@ def test_every_key_is_declared_and_every_written_key_ends(text):
     assert "redis." not in text.replace("redis.call", "", 1)
     assert {name.lower() for name, _ in calls} <= COMMANDS
     for name, rest in calls:
-        assert name == "TIME" or re.match(r"KEYS\[\w+\]" if name != "MGET" else r"KEYS\[\d\](, KEYS\[\d\])*\)", rest)
+        # A channel is no key, and published to all nodes of a cluster.
+        assert name in ("TIME", "PUBLISH") or re.match(
+            r"KEYS\[\w+\]" if name != "MGET" else r"KEYS\[\d\](, KEYS\[\d\])*\)", rest
+        )
     for name, rest in writes:
         key = rest.split(",")[0]
         assert "'PX'" in rest or "'KEEPTTL'" in rest if name == "SET" else f"call('PEXPIRE', {key}," in text

@@ -26,6 +26,15 @@ class Arrival:
     lasts: float
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When an operation came, began and ended: seconds from the beginning."""
+
+    came: float
+    began: float
+    ended: float
+
+
 @dataclass(slots=True)
 class Outcome:
     """What happened: seconds from arrival to end by tenant, refusals by tenant, the end of the last operation."""
@@ -33,6 +42,7 @@ class Outcome:
     times: dict[str, list[float]] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
     ended_at: dict[str, float] = field(default_factory=dict)
+    spans: dict[str, list[Span]] = field(default_factory=dict)
 
     def median_ms(self, tenant: str) -> float:
         """Median time from arrival to end."""
@@ -42,11 +52,29 @@ class Outcome:
         """The longest of them."""
         return 1000 * max(self.times[tenant])
 
+    def running(self, tenant: str, at: float) -> int:
+        """How many of its operations ran then."""
+        return sum(one.began <= at < one.ended for one in self.spans[tenant])
+
+    def most_running(self, tenant: str, before: float) -> int:
+        """How many of its operations ran at once at most, until then."""
+        return max(self.running(tenant, one.began) for one in self.spans[tenant] if one.began < before)
+
+    def back_ms(self, tenant: str, slots: int, since: float) -> float:
+        """How long after that it runs in no more than so many slots."""
+        ends = [one.ended for one in self.spans[tenant] if one.ended > since]
+        return 1000 * (min(at for at in (since, *ends) if self.running(tenant, at) <= slots) - since)
+
 
 def flood() -> list[Arrival]:
     """C1, C2: 500 operations of 20 ms of a noisy tenant at once; 50 ms later 10 of a quiet one."""
     noisy = [Arrival("noisy", 0.0, 0.020)] * 500
     return noisy + [Arrival("quiet", 0.050, 0.020)] * 10
+
+
+def second_comer() -> list[Arrival]:
+    """C2: 100 operations of a tenant at once; while they run 40 of another one."""
+    return [Arrival("noisy", 0.0, 0.020)] * 100 + [Arrival("quiet", 0.105, 0.020)] * 40
 
 
 def bulkhead() -> list[Arrival]:
@@ -65,12 +93,16 @@ async def run(arrivals: Iterable[Arrival], enter: Enter) -> Outcome:
         came = loop.time()
         try:
             async with enter(arrival.tenant):
+                entered = loop.time()
                 await asyncio.sleep(arrival.lasts)
+                ended = loop.time()
         except SlotRefused:
             outcome.refused[arrival.tenant] += 1
             return
-        outcome.times.setdefault(arrival.tenant, []).append(loop.time() - came)
-        outcome.ended_at[arrival.tenant] = loop.time() - began
+        span = Span(came - began, entered - began, ended - began)
+        outcome.spans.setdefault(arrival.tenant, []).append(span)
+        outcome.times.setdefault(arrival.tenant, []).append(ended - came)
+        outcome.ended_at[arrival.tenant] = ended - began
 
     await asyncio.gather(*(one(arrival) for arrival in arrivals))
     return outcome

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import threading
 import time
@@ -18,12 +19,15 @@ from tenantlimits.domain.errors import QueueFull, QueueTimeout, SlotRefused
 from tenantlimits.domain.lanes import OnStoreFailure
 from tenantlimits.domain.shares import PoolRules, Share
 from tenantlimits.engine.keys import pool_keys
-from tenantlimits.engine.pools import Member, PoolEnter, PoolLeave, PoolShow, StoreError
+from tenantlimits.engine.pools import Member, PoolBeat, PoolEnter, PoolLeave, PoolShow, StoreError
 from tenantlimits.engine.redis import RedisEngine
 from tenantlimits.pools.beats import beats
-from tenantlimits.pools.fleet import FleetPool, FleetSlot
+from tenantlimits.pools.fleet import FleetPool
+from tenantlimits.pools.operations import Stage
 from tests.engine.builders import connections_to
+from tests.engine.workers import Place, in_processes
 from tests.gate.stores import eventually, paused
+from tests.pools.workers import CAPACITY, flood
 
 ONE = Share(1)
 NAME = "exports"
@@ -125,7 +129,7 @@ def test_queues_are_bounded_in_length_and_time(make, executor) -> None:
     slot.release()
     waiter.result(5)
     began = time.monotonic()
-    with pytest.raises(QueueTimeout, match="within 0.05 s"):
+    with pytest.raises(QueueTimeout, match=r"within 0\.05 s"):
         pool.acquire("acme", ONE, wait=0.05)
 
     assert 0.05 <= time.monotonic() - began < 1
@@ -142,8 +146,7 @@ def test_threads_and_tasks_wait_in_one_queue(make, executor) -> None:
 
     async def scenario() -> None:
         task = asyncio.create_task(pool.aacquire("acme", ONE, wait=10))
-        while await asyncio.to_thread(waiting, pool) < 2:
-            await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(eventually, lambda: waiting(pool) == 2)
         await slot.arelease()
         one = await asyncio.wrap_future(thread)
         served.append("thread")
@@ -196,8 +199,7 @@ def test_a_cancelled_task_loses_no_slot(make, has_slot) -> None:
     async def scenario() -> None:
         slot = await pool.aacquire("acme", ONE)
         task = asyncio.create_task(pool.aacquire("bolt", ONE, wait=10))
-        while await asyncio.to_thread(waiting, pool) < 1:
-            await asyncio.sleep(0.01)
+        assert await asyncio.to_thread(eventually, lambda: waiting(pool) == 1)
         if has_slot:
             slot.release()
         task.cancel()
@@ -455,4 +457,36 @@ def test_thousands_who_wait_are_served_in_turn_and_none_is_kept(make, executor) 
     asyncio.run(scenario())
 
     assert most == 5
+    assert pool.standings() == {}
+
+
+def test_processes_never_run_more_than_the_capacity_and_serve_everybody(redis_url, key_prefix, make) -> None:
+    """C1, C6: four processes, each with threads and an event loop."""
+    results = in_processes(4, flood, Place(redis_url, key_prefix), "acme", 25)
+
+    intervals = [interval for found, _ in results for interval in found]
+    assert len(intervals) == 4 * 25 * 8
+    assert sum(lost for _, lost in results) == 0
+    # An end before a beginning at the same instant: the one made room for the other.
+    events = sorted([(began, 1) for began, _ in intervals] + [(ended, -1) for _, ended in intervals])
+    assert max(itertools.accumulate(change for _, change in events)) == CAPACITY
+    assert make().standings() == {}
+
+
+def test_a_slot_that_ends_while_its_process_says_that_it_lives_stays_ended(make, monkeypatch) -> None:
+    """What was said of it before its end arrives after it: that restores nothing for long."""
+    pool = make(capacity=1)
+    slot = pool.acquire("acme", ONE)
+    run = pool.store.run
+
+    def late(command: Any) -> Any:
+        if isinstance(command, PoolBeat) and slot.operation.stage is not Stage.ENDED:
+            assert slot.release()
+        return run(command)
+
+    monkeypatch.setattr(pool.store, "run", late)
+    pool.beat()
+    assert pool.standings()["acme"].running == 1
+    pool.beat()
+
     assert pool.standings() == {}

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from tenantlimits.domain.shares import PoolRules, Share
-from tenantlimits.pools.process import ProcessPool
 from tests.pools import floods, virtual
 from tests.pools.floods import Arrival, Outcome, pool_of
 
@@ -70,23 +69,10 @@ def test_bulkheads() -> None:
 
 def test_a_lone_tenant_uses_the_whole_pool_and_is_back_at_its_share_within_one_operation() -> None:
     """C2."""
-    arrivals = [Arrival("noisy", 0.0, 0.020)] * 100 + [Arrival("quiet", 0.105, 0.020)] * 40
-    running: list[tuple[float, int]] = []
+    found = outcome(floods.second_comer(), 10, (5, 5), lendable=1)
+    second = min(one.came for one in found.spans["quiet"])
 
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        pool = ProcessPool("workers", PoolRules(capacity=10), clock=loop.time)
-
-        async def one(arrival: Arrival) -> None:
-            await asyncio.sleep(arrival.at)
-            slot = await pool.aacquire(arrival.tenant, Share(5), wait=60)
-            running.append((loop.time(), pool.standings()["noisy"].running if "noisy" in pool.standings() else 0))
-            await asyncio.sleep(arrival.lasts)
-            slot.release()
-
-        await asyncio.gather(*map(one, arrivals))
-
-    virtual.run(scenario())
-
-    assert max(number for at, number in running if at < 0.105) == 10
-    assert max(number for at, number in running if 0.125 < at < 0.180) <= 5
+    assert found.most_running("noisy", before=second) == 10
+    assert found.back_ms("noisy", 5, since=second) <= 20 + SLACK_MS
+    later = [one.began for one in found.spans["noisy"] if 0.125 < one.began < 0.180]
+    assert max(found.running("noisy", at) for at in later) <= 5

@@ -258,6 +258,22 @@ class Crowd:
             self._end(slot)
 
 
+def test_who_comes_with_a_larger_share_wakes_those_who_wait_first() -> None:
+    pool = pool_of(3, lendable=0)
+    first = pool.acquire("acme", Share(1))
+    waiters = ThreadPoolExecutor(2)
+    second = waiters.submit(pool.acquire, "acme", Share(1), wait=5)
+    assert eventually(lambda: waiting(pool) == 1)
+
+    third = waiters.submit(pool.acquire, "acme", Share(2), wait=0.05)
+
+    assert second.result(5).release()
+    third.result(5).release()
+    first.release()
+    assert is_idle(pool)
+    waiters.shutdown()
+
+
 def test_many_threads_and_tasks_that_stop_anywhere_leave_nothing_behind() -> None:
     """Never above the capacity, and slots return to zero."""
     pool, chance = pool_of(5, queue=40), random.Random(7)

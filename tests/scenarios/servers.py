@@ -28,11 +28,11 @@ class Server:
     process: subprocess.Popen[bytes]
 
 
-def gunicorn() -> Sequence[str]:
-    """The arguments for four processes, each with threads: gunicorn's sync workers keep no connection alive."""
+def gunicorn(*, workers: int = WORKERS, threads: int = 4) -> Sequence[str]:
+    """The arguments for processes, each with threads: gunicorn's sync workers keep no connection alive."""
     options = {
-        "workers": WORKERS,
-        "threads": 4,
+        "workers": workers,
+        "threads": threads,
         "worker-class": "gthread",
         "keep-alive": 60,
         "timeout": 0,

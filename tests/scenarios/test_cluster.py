@@ -9,10 +9,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import redis
 from django.test import override_settings
 from redis.crc import key_slot
 

@@ -4,7 +4,9 @@
 -- reply     number of keys, and of closed hours, that were removed
 -- cost      O(number of limits and leases of these subjects); only after an error
 -- By what stands after the hash tag; a tenant's own state has nothing more, and what is not known here stays.
-local HOLDS = {stamp = 'string', pending = 'set', processes = 'zset', h = 'hash', u = 'state', c = 'state'}
+-- All of a pool's keys go, whatever they hold: half of one would count what is not there. Then it learns (see pool.lua).
+local HOLDS = {stamp = 'string', pending = 'set', processes = 'zset', reports = 'hash', h = 'hash', u = 'state', c = 'state'}
+for part in string.gmatch('pool tenants operations ends lines', '%l+') do HOLDS[part] = 'none' end
 
 local function is_usage(usage)
   local refusals = #usage - 10 - 22 * (byte(usage, 10) or 0)
@@ -41,7 +43,7 @@ for k = 1, #KEYS do
   end
   if fails then
     removed = removed + call('DEL', KEYS[k])
-  elseif held == 'hash' and holds == 'hash' then
+  elseif held == 'hash' and name == 'h' then
     local hours = call('HGETALL', KEYS[k])
     for i = 1, #hours, 2 do
       local field, usage = hours[i], hours[i + 1]

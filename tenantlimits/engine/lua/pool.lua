@@ -1,7 +1,7 @@
 -- pool: what the scripts of a pool share: its state, who is next, and what comes back by itself. Rules: domain/shares.py.
 --
 -- KEYS[1]  the pool (string): virtual time d in s, mean duration d in s, last number given out d, running d, waiting d,
---          borrowed d, opens at d in us (until then only what is known goes on), called last at d in us
+--          freed d, borrowed d, opens at d in us (until then only what is known goes on), called last at d in us
 -- KEYS[2]  tenants (hash): digest c12 -> share d, virtual end d, virtual arrival d, number d, running d, waiting d,
 --          length of its place B, place, name
 -- KEYS[3]  operations (hash): id c8 -> status B, process c8, since d in us, number d, charged d in s, digest c12
@@ -12,8 +12,8 @@
 -- ARGV[1]  process that calls c8, capacity d, lent at most d, room in the queue d, lease d in us, patience d in us
 -- ARGV[2]  what the channels of processes begin with
 local WAITS, RUNS, FREED = 1, 2, 3
-local POOL, TENANT, OPERATION = '<dddddddd', '<ddddddB', '<Bc8dddc12'
-local TENANT_BYTES, POOL_BYTES, MOST = 49, 64, 1000
+local POOL, TENANT, OPERATION = '<ddddddddd', '<ddddddB', '<Bc8dddc12'
+local TENANT_BYTES, POOL_BYTES, MOST = 49, 72, 1000
 local POOL_TTL_MS = 30 * 86400000
 local SMOOTHING, AT_FIRST_SECONDS = 8, 0.001
 local process, capacity, lent, queue, lease_us, patience_us = unpack('<c8ddddd', ARGV[1])
@@ -192,7 +192,7 @@ local function give_up(one)
 end
 
 local function finish(one)
-  if one.status ~= FREED then give_up(one) end
+  if one.status == FREED then pool.freed = pool.freed - 1 else give_up(one) end
   call('HDEL', KEYS[3], one.id)
   call('ZREM', KEYS[4], one.id)
 end
@@ -224,15 +224,16 @@ end
 local function forget()
   call('DEL', KEYS[2], KEYS[3], KEYS[4], KEYS[5])
   pool.virtual, pool.mean, pool.number, pool.at = 0, AT_FIRST_SECONDS, 0, now
-  pool.running, pool.waiting, pool.borrowed, pool.opens = 0, 0, 0, now + lease_us
+  pool.running, pool.waiting, pool.freed, pool.borrowed, pool.opens = 0, 0, 0, 0, now + lease_us
 end
 
 local function open()
   local kept, operations = call('GET', KEYS[1]), call('HLEN', KEYS[3])
   if not kept or #kept ~= POOL_BYTES then return forget() end
-  pool.virtual, pool.mean, pool.number, pool.running, pool.waiting, pool.borrowed, pool.opens, pool.at = unpack(POOL, kept)
+  pool.virtual, pool.mean, pool.number, pool.running, pool.waiting, pool.freed, pool.borrowed, pool.opens, pool.at =
+    unpack(POOL, kept)
   local busy = pool.running + pool.waiting
-  local is_whole = operations >= busy and operations == call('ZCARD', KEYS[4])
+  local is_whole = operations == busy + pool.freed and operations == call('ZCARD', KEYS[4])
     and call('HLEN', KEYS[2]) >= math.min(busy, 1) and call('ZCARD', KEYS[5]) >= pool.waiting
   if not is_whole then return forget() end
   -- Nobody called for a lease, though slots were held: the clock jumped, or all holders were away. They may be alive.
@@ -259,7 +260,9 @@ local function close()
       call('HDEL', KEYS[2], digest)
     end
   end
-  local kept = pack(POOL, pool.virtual, pool.mean, pool.number, pool.running, pool.waiting, pool.borrowed, pool.opens, now)
+  local kept = pack(
+    POOL, pool.virtual, pool.mean, pool.number, pool.running, pool.waiting, pool.freed, pool.borrowed, pool.opens, now
+  )
   call('SET', KEYS[1], kept, 'PX', POOL_TTL_MS)
   local ttl_ms = math.max(60000, math.floor(lease_us / 500))
   call('PEXPIRE', KEYS[2], ttl_ms)

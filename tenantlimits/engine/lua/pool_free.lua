@@ -13,7 +13,7 @@ for i = 1, #all, 2 do
 end
 if oldest then
   give_up(oldest)
-  oldest.status = FREED
+  oldest.status, pool.freed = FREED, pool.freed + 1
   keep(oldest)
   hand_on()
 end

@@ -1,7 +1,6 @@
 -- pool_show: who runs and who waits in a pool.
 --
--- KEYS[1..5]  the pool, see pool.lua
--- ARGV[1..2]  see pool.lua
+-- KEYS[1..5]  the pool, see pool.lua, also for the arguments
 -- reply       us until slots are given out, 0 where they are; mean duration of the pool's operations in us; for each
 --             tenant that runs or waits: name, share, how many run, how many wait, us since the first of these came;
 --             the ids of this process's that have slots now

@@ -3,9 +3,7 @@
 from tenantlimits.domain.limits import HOUR, Counts, LimitInForce, Mode
 from tenantlimits.domain.plans import lane_tag, state_id
 from tenantlimits.engine.base import (
-    PRESENCE_MS,
     Acknowledge,
-    Announce,
     Collect,
     Deposit,
     LaneCount,
@@ -400,13 +398,3 @@ def test_an_hour_that_grew_after_it_was_taken_over_is_not_forgotten(usage, engin
     assert not engine.run(Acknowledge(member("acme"), seen))
     assert [lane(hour).allowed for hour in usage("acme").closed] == [2]
     assert engine.run(Pending()) == (member("acme"),)
-
-
-def test_processes_that_announce_themselves_are_counted_until_they_fall_silent(engine, clock):
-    """C105: by how many a limit is divided while the store is away."""
-    assert [engine.run(Announce(process)) for process in (b"a", b"b", b"a")] == [1, 2, 2]
-
-    clock.step(PRESENCE_MS / 1000 - 1)
-    assert engine.run(Announce(b"b")) == 2
-    clock.step(2)
-    assert engine.run(Announce(b"c")) == 2

@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from tenantlimits.decorators import exempt, limited
+from tests.scenarios.site.fleet import awaited_pooled, pooled
 from tests.scenarios.site.journal import under_way
 
 STEP_SECONDS = 0.1
@@ -126,4 +127,6 @@ urlpatterns = [
     path("awaited-stream/", awaited_stream),
     path("file/", file),
     path("reads/", Reads.as_view()),
+    path("pooled/", pooled),
+    path("awaited-pooled/", awaited_pooled),
 ]
