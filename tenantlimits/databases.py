@@ -20,8 +20,9 @@ from django.db.backends.signals import connection_created
 
 from tenantlimits.conf import conf, suggestion
 from tenantlimits.domain.errors import TenantLimitsError
-from tenantlimits.pools import Slot, slot
+from tenantlimits.pools import slot
 from tenantlimits.pools.holding import WAIT_SECONDS
+from tenantlimits.pools.registry import AnySlot
 from tenantlimits.tenancy import current_scope
 
 Execute = Callable[..., Any]
@@ -66,7 +67,7 @@ class _Bulkhead:
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self._connection = connection
-        self._of_transaction: Slot | None = None
+        self._of_transaction: AnySlot | None = None
         self._is_taking = False
         # Django tells nobody when a transaction ends: it goes back to autocommit, or its connection is closed.
         connection.set_autocommit = self._ending(connection.set_autocommit, lambda: not connection.in_atomic_block)  # type: ignore[method-assign]
@@ -85,7 +86,7 @@ class _Bulkhead:
         finally:
             taken.release()
 
-    def _taken(self) -> Slot | None:
+    def _taken(self) -> AnySlot | None:
         limit, scope = _limits.get(self._connection.alias), current_scope()
         # What a slot needs to know of the tenant may be asked of this very database.
         if limit is None or self._is_taking or scope is None or scope.identity is None:

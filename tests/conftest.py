@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import connection, connections
 from django.db.models.signals import post_migrate
 from django.dispatch import receiver
+from django.test import override_settings
 
 from tests import servers
 
@@ -89,6 +90,14 @@ def own_valkey() -> Iterator[str]:
     url, stop = servers.start_valkey()
     yield url
     stop()
+
+
+@pytest.fixture
+def own_store(own_valkey: str) -> Iterator[redis.Redis]:
+    """The limits live on a server that nobody else uses; a client of it."""
+    caches = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": own_valkey}}
+    with override_settings(CACHES=caches), redis.Redis.from_url(own_valkey) as client:
+        yield client
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from tenantlimits.gate.asking import Ask, Outcome
 from tenantlimits.gate.leases import Held, heartbeat, hold_times
 from tenantlimits.gate.lookup import reloaded
 from tenantlimits.gate.steps import Steps, adrive, drive
-from tenantlimits.pools.process import Slot
+from tenantlimits.pools.fleet import FleetSlot
+from tenantlimits.pools.registry import AnySlot
 
 logger = logging.getLogger(__name__)
 _background: set[asyncio.Task[None]] = set()
@@ -30,7 +31,7 @@ class Admission:
     _ask: Ask
     _engine: Engine | None
     _answer: Answer | None
-    _slot: Slot | None = None
+    _slot: AnySlot | None = None
     _held: Held | None = None
     _settled: bool = field(default=False)
     _released: bool = field(default=False)
@@ -63,7 +64,7 @@ class Admission:
     @property
     def lost(self) -> bool:
         """Whether its slot lapsed while it ran, so that another operation may have it."""
-        return self._held is not None and self._held.lost
+        return (self._held is not None and self._held.lost) or (isinstance(self._slot, FleetSlot) and self._slot.lost)
 
     def settle(self, *, cost: float) -> None:
         """Correct the cost to what the work turned out to cost: the difference is charged or given back, once.
@@ -109,35 +110,42 @@ class Admission:
 
     def release(self) -> None:
         """Give the slots back. The first call counts; failure is logged, for the lease ends by itself."""
-        if (held := self._ended()) is not None:
+        if not self._ends():
+            return
+        if self._slot is not None:
+            self._slot.release()
+        if self._held is not None:
             try:
-                held.engine.post(Release(held.lease))
+                self._held.engine.post(Release(self._held.lease))
             except redis.RedisError as error:
                 _report_unreleased(error)
 
     async def arelease(self) -> None:
         """`release` from an event loop. It goes on where the caller is cancelled while it waits."""
-        if (held := self._ended()) is not None:
-            task = asyncio.ensure_future(_arelease(held))
+        if self._ends() and (self._slot is not None or self._held is not None):
+            task = asyncio.ensure_future(_arelease(self._slot, self._held))
             _background.add(task)
             task.add_done_callback(_background.discard)
             await asyncio.shield(task)
 
-    def _ended(self) -> Held | None:
-        """The lease to give back, if any; the slot of a pool is given back here."""
+    def _ends(self) -> bool:
+        """Whether it ends now, and had not before; its lease is renewed no more."""
         if self._released:
-            return None
+            return False
         self._released = True
-        if self._slot is not None:
-            self._slot.release()
-        if self._held is None:
-            return None
-        heartbeat.drop(self._held.lease)
-        hold_times.note(self._held.lane, time.monotonic() - self._held.since)
-        return self._held
+        if self._held is not None:
+            heartbeat.drop(self._held.lease)
+            hold_times.note(self._held.lane, time.monotonic() - self._held.since)
+        return True
 
 
-async def _arelease(held: Held) -> None:
+async def _arelease(slot: AnySlot | None, held: Held | None) -> None:
+    if isinstance(slot, FleetSlot):
+        await slot.arelease()
+    elif slot is not None:
+        slot.release()
+    if held is None:
+        return
     try:
         await held.engine.arun(Release(held.lease))
     except redis.RedisError as error:

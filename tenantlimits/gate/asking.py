@@ -15,7 +15,7 @@ from tenantlimits.gate.leases import hold_times
 from tenantlimits.gate.refusals import Question, question
 from tenantlimits.gate.store import now_us
 from tenantlimits.policy.loading import Policy, asked_lanes
-from tenantlimits.pools.process import Slot
+from tenantlimits.pools.registry import AnySlot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Outcome:
     decision: Decision
     answer: Answer | None
     engine: Engine | None
-    slot: Slot | None = None
+    slot: AnySlot | None = None
 
 
 def _subjects(identity: Identity) -> frozenset[Subject]:

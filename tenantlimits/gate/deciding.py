@@ -19,6 +19,7 @@ from tenantlimits.gate.policies import sees_uncommitted_changes
 from tenantlimits.gate.slots import slot_for
 from tenantlimits.gate.steps import Steps
 from tenantlimits.gate.store import stores
+from tenantlimits.pools.wanted import give_up
 
 _MOST_ATTEMPTS = 5
 """A policy that is stale so often in a row changes faster than it can be read."""
@@ -48,7 +49,7 @@ def _admitting(ask: Ask) -> Steps[Outcome]:
     finally:
         # Refused by its limits, failed or given up: the slot is for somebody else.
         if outcome is None or outcome.decision.refused:
-            slot.release()
+            give_up(slot)
     return replace(outcome, slot=slot) if outcome.decision.allowed else outcome
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import redis
+
 from tenantlimits.domain.decisions import Code, Decision, PoolRefusal
 from tenantlimits.domain.errors import QueueFull, QueueTimeout, SlotRefused
 from tenantlimits.domain.lanes import Excess
@@ -15,12 +17,11 @@ from tenantlimits.gate.lookup import policy_in_force
 from tenantlimits.gate.steps import Steps
 from tenantlimits.gate.store import stores
 from tenantlimits.policy.loading import Policy
-from tenantlimits.pools.process import Slot
-from tenantlimits.pools.registry import pools
+from tenantlimits.pools.registry import AnySlot, pools
 from tenantlimits.pools.wanted import Wanted
 
 
-def slot_for(ask: Ask) -> Steps[Slot | Decision | None]:
+def slot_for(ask: Ask) -> Steps[AnySlot | Decision | None]:
     """The slot that the operation takes of its lane's pool, or the refusal where there is none.
 
     None where it takes none: the lane has no pool, the operation is not held, or what is under way has a slot there.
@@ -30,11 +31,17 @@ def slot_for(ask: Ask) -> Steps[Slot | Decision | None]:
         return None
     policy = yield from policy_in_force(ask.identity, ask.first_tier)
     in_force = policy.shares[name]
-    wanted = Wanted(pools.of(name), ask.identity.tenant, _share(in_force, ask), _seconds(ask))
-    answer: Slot | SlotRefused = yield wanted
-    if isinstance(answer, Slot):
-        return answer
-    return _refused(ask, policy, in_force, answer)
+    lane = ask.lane
+    wanted = Wanted(
+        pools.of(name), ask.identity.tenant, _share(in_force, ask), _seconds(ask),
+        lane.on_store_failure, lane.max_hold_seconds,
+    )  # fmt: skip
+    try:
+        answer: AnySlot | SlotRefused = yield wanted
+    except redis.RedisError as error:
+        stores.health.note(error, lane)
+        return blank(ask, allowed=False, degraded=True)
+    return _refused(ask, policy, in_force, answer) if isinstance(answer, SlotRefused) else answer
 
 
 def _share(in_force: ShareInForce, ask: Ask) -> Share:

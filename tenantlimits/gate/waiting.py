@@ -19,7 +19,8 @@ from tenantlimits.domain.shares import PoolRules, Share
 from tenantlimits.gate.asking import Ask, Outcome
 from tenantlimits.gate.deciding import admitting
 from tenantlimits.gate.steps import Steps
-from tenantlimits.pools.process import ProcessPool, Slot
+from tenantlimits.pools.process import ProcessPool
+from tenantlimits.pools.registry import AnySlot
 from tenantlimits.pools.wanted import Wanted
 
 POLL_SECONDS = 0.05
@@ -65,7 +66,7 @@ _lines = _Lines()
 def waiting(ask: Ask, seconds: float) -> Steps[Outcome]:
     """Ask until the operation is admitted, or will not be within so many seconds; then its last refusal."""
     until = time.monotonic() + seconds
-    turn: Slot | SlotRefused = yield Wanted(_lines.of(ask), ask.identity.tenant, Share(1), seconds)
+    turn: AnySlot | SlotRefused = yield Wanted(_lines.of(ask), ask.identity.tenant, Share(1), seconds)
     try:
         while True:
             left = max(0.0, until - time.monotonic())
@@ -75,7 +76,7 @@ def waiting(ask: Ask, seconds: float) -> Steps[Outcome]:
                 return outcome
             yield Sleep(pause)
     finally:
-        if isinstance(turn, Slot):
+        if not isinstance(turn, SlotRefused):
             turn.release()
 
 

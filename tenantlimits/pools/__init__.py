@@ -7,11 +7,14 @@
 Which pools there are is a setting, POOLS; what each tenant has of them is in its tier and its overrides.
 """
 
-from tenantlimits.gate.keeper import held_in_pools
+from tenantlimits.gate.keeper import at_each_tick, held_in_pools
+from tenantlimits.pools.fleet import FleetSlot
 from tenantlimits.pools.holding import aslot, slot
 from tenantlimits.pools.process import Slot
+from tenantlimits.pools.registry import pools
 from tenantlimits.pools.reports import own_report
 
-__all__ = ["Slot", "aslot", "slot"]
+__all__ = ["FleetSlot", "Slot", "aslot", "slot"]
 
 held_in_pools.append(own_report)
+at_each_tick.append(pools.prepare)

@@ -140,7 +140,7 @@ class FleetPool:
         return FleetSlot(self, one, None if part is None else await self._alone.aacquire(tenant, part, wait=left))
 
     def release(self, slot: FleetSlot) -> bool:
-        """Give a slot back. False where that was done before, it was lost, or it is another pool's."""
+        """Give a slot back. False where that was done before, it is known to be lost, or it is another pool's."""
         if slot.pool is not self or not self._operations.end(slot.operation):
             return slot.pool is self and slot.inner is not None and slot.inner.release()
         try:
@@ -152,7 +152,7 @@ class FleetPool:
             self._ends_later(slot)
             raise
         self._operations.hear_all(left.granted)
-        return left.was_there[0]
+        return True
 
     async def arelease(self, slot: FleetSlot) -> bool:
         """`release` from an event loop. Where it is cancelled, the slot comes back all the same."""
@@ -167,7 +167,7 @@ class FleetPool:
             self._ends_later(slot)
             raise
         self._operations.hear_all(left.granted)
-        return left.was_there[0]
+        return True
 
     def drop(self, slot: FleetSlot) -> None:
         """Nobody has the slot any more: it is given back with the next beat."""

@@ -10,8 +10,8 @@ from tenantlimits.engine.keys import Identity
 from tenantlimits.gate.lookup import policy_in_force
 from tenantlimits.gate.steps import Steps, adrive, drive
 from tenantlimits.gate.store import stores
-from tenantlimits.pools.process import Slot
-from tenantlimits.pools.registry import pools
+from tenantlimits.pools.fleet import FleetSlot
+from tenantlimits.pools.registry import AnySlot, pools
 from tenantlimits.pools.wanted import Wanted
 from tenantlimits.tenancy import Scope, checked, current_scope, enter, leave
 
@@ -30,22 +30,24 @@ class slot:  # noqa: N801 - reads as the noun that it is: with slot("reports-db"
         if not wait >= 0:
             raise ValueError(f"slot({pool!r}, wait={wait!r}): wait at least 0 seconds; 0 does not wait.")
         self._pool, self._tenant, self._wait = pool, tenant, wait
-        self._slot: Slot | None = None
+        self._slot: AnySlot | None = None
         self._token: Token[Scope | None] | None = None
 
-    def take(self) -> Slot | None:
+    def take(self) -> AnySlot | None:
         """The slot, to be given back by its `release`; None inside a block or operation that has one."""
         return drive(self._taking(), stores.engine)
 
-    def __enter__(self) -> Slot | None:
+    def __enter__(self) -> AnySlot | None:
         return self._begin(drive(self._taking(), stores.engine))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        self._leave()
+        if self._slot is not None:
+            self._slot.release()
 
-    def _taking(self) -> Steps[Slot | None]:
+    def _taking(self) -> Steps[AnySlot | None]:
         scope = self._scope()
         assert scope.identity is not None, "a scope without a caller has been refused"
         pool = pools.of(self._pool)
@@ -53,23 +55,21 @@ class slot:  # noqa: N801 - reads as the noun that it is: with slot("reports-db"
             return None
         policy = yield from policy_in_force(scope.identity, lambda: None)
         share = policy.share_of(self._pool)
-        answer: Slot | SlotRefused = yield Wanted(pool, scope.identity.tenant, share, self._wait)
+        answer: AnySlot | SlotRefused = yield Wanted(pool, scope.identity.tenant, share, self._wait)
         if isinstance(answer, SlotRefused):
             raise answer
         return answer
 
-    def _begin(self, taken: Slot | None) -> Slot | None:
+    def _begin(self, taken: AnySlot | None) -> AnySlot | None:
         self._slot = taken
         if taken is not None:
             scope = self._scope()
             self._token = enter(Scope(scope.identity, scope.admission, scope.pools | {self._pool}))
         return taken
 
-    def _end(self) -> None:
+    def _leave(self) -> None:
         if self._token is not None:
             leave(self._token)
-        if self._slot is not None:
-            self._slot.release()
 
     def _scope(self) -> Scope:
         """The work under way; anew where it is another tenant's."""
@@ -87,10 +87,14 @@ class slot:  # noqa: N801 - reads as the noun that it is: with slot("reports-db"
 class aslot(slot):  # noqa: N801 - as slot
     """`slot` from an event loop: async with aslot("reports-db")."""
 
-    async def __aenter__(self) -> Slot | None:
+    async def __aenter__(self) -> AnySlot | None:
         return self._begin(await adrive(self._taking(), stores.engine))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        self._leave()
+        if isinstance(self._slot, FleetSlot):
+            await self._slot.arelease()
+        elif self._slot is not None:
+            self._slot.release()

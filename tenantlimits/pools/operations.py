@@ -205,9 +205,10 @@ class Operations:
         """The process ends."""
         with self._lock:
             ids = (*self._all, *self._owed)
-            self._all.clear()
+            for one in list(self._all.values()):
+                self._end(one)
             self._owed.clear()
-            self._waiting, self.due_at = 0, math.inf
+            self.due_at = math.inf
         if ids:
             try:
                 self.store.run(PoolLeave(self._member(), ids))
