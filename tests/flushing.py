@@ -80,9 +80,9 @@ def flush_for(seconds: str) -> None:
 
 
 def die() -> None:
-    while not stores.engine.run(Pending()):
-        time.sleep(0.01)
     deadline = time.monotonic() + 30
+    while not stores.engine.run(Pending()) and time.monotonic() < deadline - 25:
+        time.sleep(0.01)
     with engine_replaced(Deadly(stores.engine)):
         # Others may have flushed all there was, so cedar uses something until there is something to forget.
         while time.monotonic() < deadline:

@@ -111,6 +111,7 @@ class Beats:
                 for pool in list(self._beating):
                     if pool.due_at <= time.monotonic():
                         pool.beat()
+                self._planned_at = math.inf  # whoever comes from here on has to say so
                 self._nudged.clear()
                 self._planned_at = min(pool.due_at for pool in list(self._beating))
                 if self._planned_at < math.inf:
@@ -134,6 +135,7 @@ class Beats:
                 # What they were given before somebody listened.
                 for pool in self._of(store):
                     pool.hurry()
+                    self.add(pool)
                 waited_at = time.monotonic()
                 while time.monotonic() - waited_at < LINGER_SECONDS:
                     for id in wakeups.read(LISTEN_SECONDS):

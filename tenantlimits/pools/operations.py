@@ -65,8 +65,8 @@ class _Debt:
     until: float
 
 
-_Told = tuple[Operation, Stage]
-"""An operation, and how far it was when the store was told."""
+_Told = tuple[Operation, Sign]
+"""An operation, and what the store was told of it."""
 
 
 class Operations:
@@ -184,22 +184,25 @@ class Operations:
         """Say that all of them are alive, and which are over."""
         now = time.monotonic()
         owed, told = self._news(now)
+        trouble = None
         try:
             if owed:
                 self.hear_all(self.store.run(PoolLeave(self._member(), owed)).granted)
                 self._pay(owed)
             if told:
-                beaten = self.store.run(PoolBeat(self._member(), tuple(self._signs(told, now))))
+                beaten = self.store.run(PoolBeat(self._member(), tuple(sign for _, sign in told)))
                 self._renew(told, beaten.states, now)
                 self.hear_all(beaten.granted)
         except StoreError as error:
-            self._fail(error)
-        else:
-            self._plan()
-        # What has ended meanwhile may have been restored by what was said of it before.
+            trouble = error
         for one, _ in told:
+            # What was said of it before its end, and arrived after that, may have restored it.
             if one.stage is Stage.ENDED and not one.lost:
                 self.owe(one.id)
+        if trouble is not None:
+            self._fail(trouble)
+        else:
+            self._plan()
 
     def give_all_back(self) -> None:
         """The process ends."""
@@ -227,30 +230,27 @@ class Operations:
                 self._lose(one, "has held it for longer than it may")
                 self._owe(one.id)
             # An answer under way says more of those that ask than could be said here.
-            told: list[_Told] = [(one, one.stage) for one in self._all.values() if one.stage is not Stage.ASKS]
+            told = [(one, self._sign(one, now)) for one in self._all.values() if one.stage is not Stage.ASKS]
             self._shares = {one.tenant: self._shares[one.tenant] for one in self._all.values()}
+            self.due_at = math.inf  # what comes up from here on is for the next beat
             return tuple(self._owed), told
 
-    def _signs(self, told: Iterable[_Told], now: float) -> Iterable[Sign]:
-        shares = self._shares
-        for one, stage in told:
-            share = shares.get(one.tenant)
-            if share is not None:
-                # A holder that was silent for a whole lease may have a successor: it takes nothing back.
-                yield Sign(
-                    id=one.id, tenant=one.tenant, share=share, runs=stage is Stage.RUNS, again=now < one.expires_at,
-                    age=now - one.since,
-                )  # fmt: skip
+    def _sign(self, one: Operation, now: float) -> Sign:
+        # A holder that was silent for a whole lease may have a successor: it takes nothing back.
+        return Sign(
+            id=one.id, tenant=one.tenant, share=self._shares[one.tenant], runs=one.stage is Stage.RUNS,
+            again=now < one.expires_at, age=now - one.since,
+        )  # fmt: skip
 
     def _renew(self, told: Iterable[_Told], states: Iterable[State], now: float) -> None:
         member = self._member()
-        for (one, stage), state in zip(told, states, strict=True):
+        for (one, sign), state in zip(told, states, strict=True):
             if state is State.RUNS:
                 one.expires_at = now + member.lease_seconds
                 self.hear(one.id)
             elif state is State.WAITS:
                 one.expires_at = now + member.patience_seconds
-            elif stage is Stage.RUNS:
+            elif sign.runs:
                 with self._lock:
                     self._lose(one, "lost it to the others")
 
@@ -285,9 +285,10 @@ class Operations:
         with self._lock:
             soonest = min((one.expires_at for one in self._all.values()), default=math.inf)
             if self._owed or self._waiting or soonest <= now + member.patience_seconds:
-                self.due_at = now + member.patience_seconds / 3
+                planned_at = now + member.patience_seconds / 3
             else:
-                self.due_at = now + member.lease_seconds / 3 if self._all else math.inf
+                planned_at = now + member.lease_seconds / 3 if self._all else math.inf
+            self.due_at = min(self.due_at, planned_at)
 
     # Under the lock
 
@@ -317,4 +318,4 @@ class Operations:
         if self._all.get(one.id) is one:
             self._end(one)
             one.lost = True
-            logger.warning("An operation of tenant %s %s: it runs on without its slot.", one.tenant, why)
+            logger.warning("An operation in pool %s %s: it runs on without its slot.", self._member().pool, why)

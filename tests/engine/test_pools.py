@@ -226,6 +226,20 @@ def test_the_store_gives_the_same_slots_as_the_rules(fleet) -> None:
     )
 
 
+def test_who_comes_while_others_wait_above_their_share_stands_beside_them(fleet) -> None:
+    """C2: with nothing saved up, so that those who were there before it have their turn first."""
+    pool = fleet(capacity=3)
+    for _ in range(4):
+        pool.enter("acme", 0)
+    pool.shares[1] = "acme", Share(3)
+    pool.beat(PROCESSES[0], (1, True))
+    pool.enter("bolt", 1)
+
+    pool.leave(1)
+
+    assert pool.having(RUNS) == {2, 3, 4}
+
+
 def test_what_a_lost_process_had_comes_back_with_its_last_sign_of_life(fleet, clock) -> None:
     """C7, C67: its slots, its places in the queue, and the slots that it was given after it was lost."""
     pool = fleet(capacity=2)

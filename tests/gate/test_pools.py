@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +22,7 @@ from tenantlimits.testing import memory_engine
 from tests.gate.stores import eventually
 from tests.gate.test_refusals import counted
 from tests.surfaces.conftest import SITE, settings_of
+from tests.threads import Thread
 
 ANN = {"X-Session": "acme/ann"}
 
@@ -58,7 +58,7 @@ def waits() -> int:
 def elsewhere(work: Any) -> Any:
     """What another thread gets."""
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(work()))
+    thread = Thread(target=lambda: found.append(work()))
     thread.start()
     thread.join()
     return found[0]
@@ -135,7 +135,7 @@ def test_a_lane_that_waits_runs_when_its_turn_has_come_and_turns_away_beyond_its
             done.append("exported")
 
     with hold(lane="exports", tenant="acme"):
-        waiting = threading.Thread(target=export)
+        waiting = Thread(target=export)
         waiting.start()
         assert eventually(waits)
         assert elsewhere(lambda: refused(lane="exports")).code is Code.QUEUE_FULL
@@ -190,7 +190,7 @@ def test_requests_of_every_sort_wait_for_their_turn(acme: Tenant, path: str) -> 
         response.close()
         statuses.append(response.status_code)
 
-    waiting = threading.Thread(target=export)
+    waiting = Thread(target=export)
     waiting.start()
     assert eventually(waits)
     held.__exit__(None, None, None)

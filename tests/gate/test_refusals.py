@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +21,7 @@ from tenantlimits.models import Limit, Tenant, Tier
 from tenantlimits.policy import set_tier
 from tenantlimits.tenancy import tenant_context
 from tests.surfaces.conftest import SITE, settings_of
+from tests.threads import Thread
 
 MINUTES = 3600
 
@@ -123,8 +123,7 @@ def test_repeated_refusals_are_counted_with_all_the_others(acme: Tenant) -> None
     """V3: by whichever thread they were repeated."""
     spend()
     threads = [
-        threading.Thread(target=lambda: [admit(lane="uploads", cost=1, tenant="acme") for _ in range(50)])
-        for _ in range(4)
+        Thread(target=lambda: [admit(lane="uploads", cost=1, tenant="acme") for _ in range(50)]) for _ in range(4)
     ]
     for thread in threads:
         thread.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from tenantlimits.models import Limit, Tenant, Tier
 from tests.gate.stores import eventually
 from tests.gate.test_refusals import counted
 from tests.surfaces.conftest import SITE, settings_of
+from tests.threads import Thread
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_those_who_wait_are_admitted_in_the_order_in_which_they_came(acme: Tenan
             order.append(number)
 
     with hold(lane="exports", tenant="acme"):
-        threads = [threading.Thread(target=one, args=(number,)) for number in range(3)]
+        threads = [Thread(target=one, args=(number,)) for number in range(3)]
         for number, thread in enumerate(threads, start=1):
             thread.start()
             assert eventually(lambda number=number: in_line("exports") == number)  # type: ignore[misc]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +22,7 @@ from tenantlimits.pools.fleet import FleetPool
 from tenantlimits.pools.registry import pools
 from tests.gate.stores import eventually, paused
 from tests.surfaces.conftest import SITE, settings_of
+from tests.threads import Thread
 
 LEASE_SECONDS = 1
 
@@ -64,7 +64,7 @@ def refused(lane: str) -> Any:
 
 def elsewhere(work: Any) -> Any:
     found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(work()))
+    thread = Thread(target=lambda: found.append(work()))
     thread.start()
     thread.join()
     return found[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from tenantlimits.pools.process import ProcessPool
 from tenantlimits.pools.registry import pools
 from tenantlimits.tenancy import tenant_context
 from tests.gate.stores import eventually
+from tests.threads import Thread
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_who_waits_runs_when_its_turn_has_come(acme: Tenant) -> None:
             order.append("bolt")
 
     with slot("mail", tenant="acme"):
-        thread = threading.Thread(target=late)
+        thread = Thread(target=late)
         thread.start()
         assert eventually(lambda: "bolt" in pools.of("mail").standings())
         order.append("acme")
@@ -113,7 +113,7 @@ def test_a_changed_share_is_in_force_with_the_next_policy(acme: Tenant) -> None:
 
 
 def _thread_is_refused(tenant: str) -> None:
-    thread = threading.Thread(target=_refused, args=(tenant,))
+    thread = Thread(target=_refused, args=(tenant,))
     thread.start()
     thread.join()
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_is_said_at_once(acme: Tenant, arguments: dict[str, Any],
 
 def test_a_time_that_is_up_is_said_with_the_pool(acme: Tenant) -> None:
     with slot("mail", tenant="acme"):
-        thread = threading.Thread(target=_timed_out)
+        thread = Thread(target=_timed_out)
         thread.start()
         thread.join()
 
