@@ -13,7 +13,7 @@ import redis
 
 from tenantlimits.conf import conf
 from tenantlimits.domain.plans import Cap, Plan
-from tenantlimits.engine.base import Engine, Lease, Renew
+from tenantlimits.engine.base import Engine, Lease, Release, Renew
 
 logger = logging.getLogger(__name__)
 
@@ -91,10 +91,19 @@ class _Heartbeat:
                 logger.warning("%d leases could not be renewed (%s).", len(mine), error)
                 continue
             for one, is_alive in zip(mine, alive, strict=True):
-                if is_alive:
+                if one.lease.id not in self._held:
+                    # It ended meanwhile, and what was asked here may have come after that and taken its slot again.
+                    self._release(one)
+                elif is_alive:
                     one.renewed_at = asked_at
                 else:
                     self._lose(one)
+
+    def _release(self, held: Held) -> None:
+        try:
+            held.engine.post(Release(held.lease))
+        except redis.RedisError as error:
+            logger.warning("A slot could not be given back (%s): it comes back when its lease ends.", error)
 
     def _lose(self, held: Held) -> None:
         held.lost = True
