@@ -76,6 +76,7 @@ class RedisEngine:
     def __init__(self, connections: Transport, *, prefix: str = "tl", clock: Callable[[], float] | None = None) -> None:
         self._connections, self._prefix, self._clock = connections, prefix, clock
         self._caller_clock = clock is not None
+        self._posted: set[type] = set()
         self._release_script = self._whole("release")
         self._calls: dict[type, Callable[[Any], Call]] = {
             Admit: self._admit, Peek: self._peek, Settle: self._settle, Release: self._release, Renew: self._renew,
@@ -109,7 +110,13 @@ class RedisEngine:
 
     def post(self, command: Command[Any]) -> None:
         """Have a command run whose reply nobody needs; redis.RedisError where it cannot be sent."""
-        for packed in self._calls[type(command)](command)[0]:
+        kind = type(command)
+        if kind not in self._posted:
+            # The first time it is waited for: the server may not know the script, and so would not have run it yet.
+            self.run(command)
+            self._posted.add(kind)
+            return
+        for packed in self._calls[kind](command)[0]:
             self._connections.post(packed, lambda: self.run(command))
 
     async def arun(self, command: Command[R]) -> R:
