@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -140,6 +141,18 @@ def under_load(server: Server, midnights: Mapping[str, float]) -> Iterator[Load]
 
 
 @pytest.fixture
+def repeated_for(request: pytest.FixtureRequest) -> float:
+    """How long a process may repeat a refusal from memory, of which the store hears within a second."""
+    return getattr(request, "param", 0.0)
+
+
+@pytest.fixture
+def tenantlimits(tenantlimits: dict[str, Any], settings: Any, repeated_for: float) -> dict[str, Any]:
+    settings.TENANTLIMITS = tenantlimits | {"REFUSAL_CACHE_SECONDS": repeated_for}
+    return settings.TENANTLIMITS
+
+
+@pytest.fixture
 def tier(site: Site) -> Tier:
     """Limits that refuse some of everything."""
     tier = Tier.objects.create(slug="pro", name="Pro")
@@ -192,8 +205,26 @@ def test_usage_rows_equal_the_callers_own_ledger(site: Site, tier: Tier, zones: 
     assert len({hour for tenant, _, hour, _ in found if tenant == "bolt"}) == 2
 
 
+@pytest.mark.parametrize("repeated_for", [0.25], indirect=True)
+def test_refusals_repeated_from_memory_are_in_the_rows_a_second_later(site: Site, tier: Tier) -> None:
+    """V3: all of them, and by each limit; near the end of an hour a second's worth may be counted in the next."""
+    with site.gunicorn() as server:
+        with under_load(server, {}) as load:
+            time.sleep(AFTER_SECONDS)
+        time.sleep(1.5)
+        flush()
+
+    found, ledger = by_lane(rows()), by_lane(load.ledger.hours)
+    assert not load.ledger.unanswered
+    assert found == ledger
+    assert sum(number for (_, _, figure), number in found.items() if figure == "refused") > 0
+
+
 def test_a_killed_process_adds_at_most_the_requests_that_it_had_in_flight(site: Site, tier: Tier) -> None:
-    """V3: kill -9 of a worker under load. What it counted and could not answer is all that the ledger may lack."""
+    """V3: kill -9 of a worker under load. What it counted and could not answer is all that the ledger may lack.
+
+    Refusals are not repeated from memory here: those of its last second would be lost with it.
+    """
     with site.gunicorn() as server:
         with under_load(server, {}) as load:
             time.sleep(AFTER_SECONDS)
