@@ -163,11 +163,12 @@ class _States(Sequence[State]):
         return len(self._compiled.specs)
 
     def __getitem__(self, index: Any) -> Any:  # an int gives a State, a slice a tuple of them
-        if self._known is None and isinstance(index, int) and isinstance(self._compiled.specs[index], Bucket):
-            used_at = self._compiled.used_at
-            if used_at is not None:
+        used_at = self._compiled.used_at
+        if self._known is None and used_at is not None and isinstance(index, int):
+            spec, at = self._compiled.specs[index], used_at[index][0]
+            if not isinstance(spec, Quota):
                 numbers = self._compiled.reply.unpack_from(self._reply)
-                return BucketState(numbers[used_at[index][0]], numbers[1])
+                return numbers[at] if isinstance(spec, Cap) else BucketState(numbers[at], numbers[1])
         return self._states[index]
 
     def __iter__(self) -> Iterator[State]:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import redis
@@ -55,12 +56,17 @@ class _Policies:
         if sees_uncommitted_changes():
             return None
         owner = _owner(identity)
-        with self._lock:
-            kept = self._kept.get(owner)
-            if kept is None or kept[0].stamps is None or self._is_old(kept[1]):
-                return None
+        kept = self._kept.get(owner)
+        if kept is None or kept[0].stamps is None or self._is_old(kept[1]):
+            return None
+        if len(self._kept) > MOST_POLICIES // 2:
+            # Only then does it matter who came last.
+            self._used(owner)
+        return kept[0]
+
+    def _used(self, owner: Owner) -> None:
+        with self._lock, suppress(KeyError):
             self._kept.move_to_end(owner)
-            return kept[0]
 
     def latest(self, identity: Identity, now_us: float) -> Policy | None:
         """The policy kept for the tenant while its overrides hold: for when there is no store to say that it is stale.
