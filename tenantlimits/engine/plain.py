@@ -1,4 +1,4 @@
-"""Connections by redis-py's own pool and parser, for whoever meets trouble with held ones: 1.7 times as slow.
+"""Connections by redis-py's own pool and parser, for whoever meets trouble with held ones.
 
 The rules are the same: nothing is sent twice, a connection that broke off between sending and reading is not used
 again, and a server that failed is left alone until it answers. But redis-py waits for each piece of a reply, so that a
