@@ -137,6 +137,31 @@ def test_queues_are_bounded_in_length_and_time(make, executor) -> None:
     assert waiter.result().release()
 
 
+def test_nobody_slips_in_while_a_slot_is_handed_over(make, executor) -> None:
+    """C06: a newcomer that asks in the moment of the hand-over is served after who was parked."""
+    pool, both = make(), Share(2)
+    together = threading.Barrier(2)
+
+    def newcomes() -> Any:
+        together.wait()
+        return pool.acquire("acme", both, wait=10)
+
+    for _ in range(50):
+        one, other = pool.acquire("acme", both), pool.acquire("acme", both)
+        parked = waits(pool, executor, "acme", both)
+        newcomer = executor.submit(newcomes)
+        together.wait()
+        one.release()
+        served = parked.result(5)
+        assert not newcomer.done()
+        assert pool.standings()["acme"].running == 2
+        for slot in (other, served):
+            slot.release()
+        newcomer.result(5).release()
+
+    assert pool.standings() == {}
+
+
 def test_threads_and_tasks_wait_in_one_queue(make, executor) -> None:
     """C2: first come, first served, each woken by the end before it."""
     pool = make(capacity=1)

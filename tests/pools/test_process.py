@@ -90,6 +90,33 @@ def test_who_waits_is_woken_and_nobody_else(full: tuple[ProcessPool, Slot]) -> N
     assert order == [0, 1, 2]
 
 
+def test_nobody_slips_in_while_a_slot_is_handed_over() -> None:
+    """C06: a newcomer that asks in the moment of the hand-over is served after who was parked."""
+    pool, both = pool_of(2), Share(2)
+    together = threading.Barrier(2)
+
+    def newcomes() -> Slot:
+        together.wait()
+        return pool.acquire("acme", both, wait=5)
+
+    with ThreadPoolExecutor(2) as executor:
+        for _ in range(500):
+            one, other = pool.acquire("acme", both), pool.acquire("acme", both)
+            parked = executor.submit(pool.acquire, "acme", both, wait=5)
+            assert eventually(lambda: waiting(pool) == 1)
+            newcomer = executor.submit(newcomes)
+            together.wait()
+            one.release()
+            served = parked.result(5)
+            assert not newcomer.done()
+            assert pool._pool.running == 2
+            for slot in (other, served):
+                slot.release()
+            newcomer.result(5).release()
+
+    assert is_idle(pool)
+
+
 def test_who_waited_too_long_leaves_its_place(full: tuple[ProcessPool, Slot]) -> None:
     """C72: capacity is whole afterwards."""
     pool, slot = full
