@@ -10,16 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from tests.ports import HOST
+
 REPOSITORY = Path(__file__).resolve().parents[1]
-HOST = "127.0.0.1"
 START_SECONDS = 20
-
-
-def free_port() -> int:
-    """A port where nobody listens now."""
-    with socket.create_server((HOST, 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 @contextmanager

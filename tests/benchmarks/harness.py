@@ -23,6 +23,8 @@ from typing import Protocol
 
 import redis
 
+from tests.ports import free_port
+
 Call = Callable[[], object]
 
 
@@ -234,13 +236,6 @@ def crowd_us(
                         assert not one.recv(65536).startswith(b"-"), f"{name} answers an error"
                 found[name].append((server.cpu_us() - begun) / calls / len(crowd))
     return found
-
-
-def free_port() -> int:
-    """A port on which nothing listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _name_when_up(port: int) -> str:

