@@ -27,7 +27,7 @@ from tenantlimits.pools.operations import Stage
 from tests.engine.builders import connections_to
 from tests.engine.workers import Place, in_processes
 from tests.gate.stores import eventually, paused
-from tests.pools.workers import CAPACITY, flood
+from tests.pools.workers import CAPACITY, SHARE, flood
 
 ONE = Share(1)
 NAME = "exports"
@@ -494,7 +494,8 @@ def test_processes_never_run_more_than_the_capacity_and_serve_everybody(redis_ur
     assert sum(lost for _, lost in results) == 0
     # An end before a beginning at the same instant: the one made room for the other.
     events = sorted([(began, 1) for began, _ in intervals] + [(ended, -1) for _, ended in intervals])
-    assert max(itertools.accumulate(change for _, change in events)) == CAPACITY
+    # How many there are at most between two looks is the machine's doing; more than a share is the pool's.
+    assert SHARE.slots < max(itertools.accumulate(change for _, change in events)) <= CAPACITY
     assert make().standings() == {}
 
 
