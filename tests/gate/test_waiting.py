@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.test import override_settings
 
 from tenantlimits.domain.decisions import Code
@@ -71,7 +72,7 @@ def test_the_first_of_a_line_asks_for_all(acme: Tenant) -> None:
     async def crowd() -> None:
         await asyncio.gather(*(one() for _ in range(20)))
 
-    asyncio.run(crowd())
+    async_to_sync(crowd)()  # the ORM stays on this thread, which leaves no connection behind
 
     # Without a line each of them would have asked as often as there were turns.
     assert counted("uploads").allowed == 20
