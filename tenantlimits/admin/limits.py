@@ -8,7 +8,6 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db.models import Model
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -16,6 +15,7 @@ from django.utils.translation import gettext_lazy
 from tenantlimits import wording
 from tenantlimits.admin.fields import Amount, AmountField
 from tenantlimits.admin.generics import BaseInlineFormSet, ModelForm, StackedInline
+from tenantlimits.admin.parts import PartOfTier
 from tenantlimits.conf import conf
 from tenantlimits.domain.limits import ALL_LANE, CALENDAR_PERIODS, DAY, MAX_LIMITS_PER_TIER, MINUTE, validated
 from tenantlimits.models import Limit, Tier
@@ -114,8 +114,8 @@ class LimitFormSet(BaseInlineFormSet[Limit, Tier, LimitForm]):
             limit.delete()
 
 
-class LimitInline(StackedInline[Limit, Tier]):
-    """The limits of a tier. Whoever may change the tier may change them: they are the tier."""
+class LimitInline(PartOfTier, StackedInline[Limit, Tier]):
+    """The limits of a tier."""
 
     model = Limit
     form = LimitForm
@@ -129,18 +129,6 @@ class LimitInline(StackedInline[Limit, Tier]):
 
     def get_extra(self, request: HttpRequest, obj: Tier | None = None, **kwargs: Any) -> int:  # Any: as Django types it
         return 0 if obj is not None and obj.limits.exists() else 1
-
-    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return request.user.has_perms(["tenantlimits.view_tier"]) or self.has_change_permission(request, obj)
-
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return request.user.has_perm("tenantlimits.add_tier" if obj is None else "tenantlimits.change_tier")
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return request.user.has_perm("tenantlimits.change_tier")
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return self.has_change_permission(request, obj)
 
     @admin.display(description=gettext_lazy("amount"))
     def rate(self, limit: Limit) -> str:

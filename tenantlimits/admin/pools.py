@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from tenantlimits.admin.freeing import free_page, shown_key, tenants_of
-from tenantlimits.admin.recorded import RecordedAdmin
+from tenantlimits.admin.recorded import PageAdmin
 from tenantlimits.domain.snapshots import Held
 from tenantlimits.engine.keys import tenant_digest
 from tenantlimits.models import Pool, Tenant
@@ -69,22 +69,13 @@ class PoolTable:
 
 
 @admin.register(Pool)
-class PoolAdmin(RecordedAdmin[Pool]):
-    """The list is the page itself: pools are named by the settings, and have no rows."""
+class PoolAdmin(PageAdmin[Pool]):
+    """Pools are named by the settings, and have no rows."""
 
     def get_urls(self) -> list[URLPattern]:
         page = path("free/", self.admin_site.admin_view(self.free_view), name="tenantlimits_pool_free")
         transaction.non_atomic_requests(using=router.db_for_write(Pool))(page.callback)
         return [page, *super().get_urls()]
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Pool | None = None) -> bool:
-        return False
-
-    def reason_for_log(self, request: HttpRequest) -> str:
-        return request.POST.get("reason", "")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not self.has_view_or_change_permission(request) or request.method not in ("GET", "HEAD"):
@@ -99,15 +90,6 @@ class PoolAdmin(RecordedAdmin[Pool]):
             **(extra_context or {}),
         }
         return TemplateResponse(request, "admin/tenantlimits/pool/page.html", context)
-
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        return HttpResponseRedirect(self.url("pool_changelist"))
 
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None

@@ -1,4 +1,5 @@
 """What all our pages share: changes are made in the user's name, and it is said where the store does not know yet."""
+# ruff: noqa: ARG002 - Django's hooks have arguments that not every one of ours needs
 
 from __future__ import annotations
 
@@ -105,6 +106,28 @@ class RecordedAdmin(ModelAdmin[M]):
     def link(self, text: object, view: str, *args: object, query: str = "") -> SafeString:
         """A link to one of our pages; `query` is encoded and starts with `?`."""
         return format_html('<a href="{}{}">{}</a>', self.url(view, *args), query, text)
+
+
+class PageAdmin(RecordedAdmin[M]):
+    """An admin whose list is its one page. Nothing is added or deleted there, and forms name their reason `reason`."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        return False
+
+    def reason_for_log(self, request: HttpRequest) -> str:
+        return request.POST.get("reason", "")
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        return HttpResponseRedirect(self.url(f"{self.opts.model_name}_changelist"))
 
 
 def store_was_not_told() -> str:

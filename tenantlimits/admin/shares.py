@@ -7,13 +7,13 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db.models import Model
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from tenantlimits import wording
 from tenantlimits.admin.generics import BaseInlineFormSet, ModelForm, TabularInline
+from tenantlimits.admin.parts import PartOfTier
 from tenantlimits.conf import conf
 from tenantlimits.models import Share, Tier
 
@@ -66,8 +66,8 @@ class ShareFormSet(BaseInlineFormSet[Share, Tier, ShareForm]):
                 )
 
 
-class ShareInline(TabularInline[Share, Tier]):
-    """The shares of a tier. Whoever may change the tier may change them: they are the tier."""
+class ShareInline(PartOfTier, TabularInline[Share, Tier]):
+    """The shares of a tier."""
 
     model = Share
     form = ShareForm
@@ -78,18 +78,6 @@ class ShareInline(TabularInline[Share, Tier]):
     def get_extra(self, request: HttpRequest, obj: Tier | None = None, **kwargs: Any) -> int:  # Any: as Django types it
         said = set() if obj is None else set(obj.shares.values_list("pool", flat=True))
         return 1 if set(conf.POOLS) - said else 0
-
-    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return request.user.has_perms(["tenantlimits.view_tier"]) or self.has_change_permission(request, obj)
-
-    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return request.user.has_perm("tenantlimits.add_tier" if obj is None else "tenantlimits.change_tier")
-
-    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return request.user.has_perm("tenantlimits.change_tier")
-
-    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        return self.has_change_permission(request, obj)
 
     @admin.display(description=gettext_lazy("promise"), empty_value="")
     def promise(self, share: Share) -> str:

@@ -1,5 +1,4 @@
 """The switch of the whole site: one page that says what each position does, and asks once more before it is turned."""
-# ruff: noqa: ARG002 - Django's hooks have arguments that not every one of ours needs
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from tenantlimits.admin.recorded import RecordedAdmin
+from tenantlimits.admin.recorded import PageAdmin
 from tenantlimits.admin.status import when
 from tenantlimits.models import Switch
 from tenantlimits.models.choices import Mode
@@ -58,14 +57,8 @@ class SwitchForm(forms.Form):
 
 
 @admin.register(Switch)
-class SwitchAdmin(RecordedAdmin[Switch]):
-    """The list is the page itself, for there is one row at most."""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Switch | None = None) -> bool:
-        return False
+class SwitchAdmin(PageAdmin[Switch]):
+    """There is one row at most."""
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not self.has_view_or_change_permission(request):
@@ -73,18 +66,6 @@ class SwitchAdmin(RecordedAdmin[Switch]):
         if request.method == "POST" and not self.has_change_permission(request):
             raise PermissionDenied
         return self.guarded(request, lambda: self._page(request, extra_context or {}))
-
-    def changeform_view(
-        self,
-        request: HttpRequest,
-        object_id: str | None = None,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        return HttpResponseRedirect(self.url("switch_changelist"))
-
-    def reason_for_log(self, request: HttpRequest) -> str:
-        return request.POST.get("reason", "")
 
     def _page(self, request: HttpRequest, extra: dict[str, Any]) -> HttpResponse:  # Any: a template's context
         switch = Switch.current()
