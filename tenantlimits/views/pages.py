@@ -79,7 +79,8 @@ def _login_address(request: HttpRequest) -> str:
 
 def _context(request: HttpRequest, identity: Identity, seen: Overview, history: History) -> Mapping[str, Any]:
     former = former_amounts(seen.policy, seen.as_of)
-    lines = lines_of(seen, former, _known(seen, identity))
+    known = _known(seen, identity)
+    lines = lines_of(seen, former, known)
     lent = lent_tier(seen.policy, seen.as_of)
     return {
         "tenant": seen.policy.tenant_name,
@@ -88,6 +89,7 @@ def _context(request: HttpRequest, identity: Identity, seen: Overview, history: 
         "as_of": seen.as_of,
         "stale": seen.stale,
         "address": request.path,
+        "number_of_limits": len(known),
         "lines": lines,
         "banners": banners_of(lines),
         "caps": [line for line in lines if line.is_cap],

@@ -120,6 +120,14 @@ def test_who_borrows_and_waits_sees_so(work: Work, client_of: Callable[[str], Cl
     assert "too small" not in text(ann)
 
 
+def test_shares_are_not_counted_among_the_limits(exports: None, client_of: Callable[[str], Client]) -> None:
+    """The page says how many limits a plan has; its shares are lines of their own."""
+    ann = client_of("ann")
+    limits = [one for one in ann.get("/api/limits/").json()["limits"] if one["kind"] != "share"]
+
+    assert f"{len(limits)} limits " in text(ann)
+
+
 def test_another_tenant_sees_nothing_of_it(work: Work, client_of: Callable[[str], Client]) -> None:
     """T1."""
     work.runs("exports", "acme", FOUR, 10)
