@@ -22,7 +22,8 @@ from tenantlimits.gate import aadmit, admit, hold
 from tenantlimits.gate.policies import policies
 from tenantlimits.metrics import FAMILIES, ThisProcess
 from tenantlimits.models import Limit, Tenant, Tier
-from tests.gate.stores import eventually, paused
+from tests.gate.stores import paused
+from tests.polling import eventually
 from tests.surfaces.conftest import SITE, settings_of
 
 PREFIX = "tenantlimits_"

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import TypeVar
 
 from django.db import connections
+
+T = TypeVar("T")
 
 
 class Thread(threading.Thread):
@@ -15,3 +19,12 @@ class Thread(threading.Thread):
             super().run()
         finally:
             connections.close_all()
+
+
+def elsewhere(work: Callable[[], T]) -> T:
+    """What another thread gets."""
+    found: list[T] = []
+    thread = Thread(target=lambda: found.append(work()))
+    thread.start()
+    thread.join()
+    return found[0]

@@ -27,7 +27,7 @@ from tenantlimits.pools.registry import pools
 from tests import rows
 from tests.admin import forms
 from tests.engine.builders import redis_engine
-from tests.gate.stores import eventually
+from tests.polling import eventually
 from tests.pools.test_fleet import known_for_long
 
 HOSTILE = '"><img src=x onerror=alert(1)>'

@@ -20,7 +20,7 @@ from tenantlimits.models import Share, Tier
 from tenantlimits.pools.overview import pools_now
 from tenantlimits.pools.registry import pools
 from tests import console
-from tests.gate.stores import eventually
+from tests.polling import eventually
 
 POOLS = {
     "exports": {"capacity": 10, "queue": 100},

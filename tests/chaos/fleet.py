@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from tenantlimits.usage import FlushFailed, flush
 from tests.chaos.proxy import Habit, Proxy
 from tests.chaos.server import Server
 from tests.chaos.site import middleware
+from tests.polling import eventually
 from tests.scenarios import servers
 from tests.scenarios.client import Connection, one_to_each_process
 from tests.scenarios.servers import serving
@@ -99,7 +100,7 @@ class Fleet:
     def find_server(self) -> None:
         """Wait until every process decides by the store again."""
         with one_to_each_process(self.workers, NOBODYS) as found:
-            assert eventually(lambda: not any(_is_degraded(one) for one in found.values()), 10)
+            assert eventually(lambda: not any(_is_degraded(one) for one in found.values()), 10, every=0.05)
 
     def behave(self, habit: Habit) -> None:
         """Tell the proxy."""
@@ -174,13 +175,3 @@ def _add_rows() -> None:
     add = Limit.objects.create
     add(tier=tier, name="reads-hour", lane="reads", kind="sliding_log", amount=LIMIT, period_seconds=3600)
     add(tier=tier, name="exports-cap", lane="exports", kind="concurrency", amount=SLOTS)
-
-
-def eventually(holds: Callable[[], object], seconds: float) -> bool:
-    """Whether it holds within so long; asked until it does."""
-    until = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.05)
-    return True

@@ -9,7 +9,9 @@ import threading
 from dataclasses import dataclass
 from enum import Enum, auto
 
-HOST = "127.0.0.1"
+from tests.listening import Listener
+from tests.ports import HOST
+
 _AT_ONCE = struct.pack("ii", 1, 0)
 """SO_LINGER: a close is a reset."""
 
@@ -26,7 +28,7 @@ class Habit(Enum):
     """Hand on what is asked, and break off in the middle of the reply to a script."""
 
 
-class Proxy:
+class Proxy(Listener):
     """Listens on a port for the server on another. Threads of its own do the work; `close` ends them."""
 
     def __init__(self, port: int, server_port: int) -> None:
@@ -34,36 +36,17 @@ class Proxy:
         self.spoiled = 0
         """Replies to scripts that were lost or broken off."""
         self._server_port, self._open = server_port, set[socket.socket]()
-        self._listener = socket.create_server((HOST, port), backlog=256)
-        self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        """For clients."""
-        return f"redis://{HOST}:{self.port}/0"
+        self.listen(port)
 
     def close(self) -> None:
         """Listen no more, and end all connections."""
-        # A close alone would leave the thread waiting in `accept`.
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        super().close()
         for one in list(self._open):
             _end(one)
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        try:
-            server = socket.create_connection((HOST, self._server_port))
-        except OSError:
-            client.close()
-            return
+    def serve(self, client: socket.socket) -> None:
+        """Hand on what both say, as its habit is."""
+        server = socket.create_connection((HOST, self._server_port))
         pair = _Pair(client, server)
         self._open |= {client, server}
         back = threading.Thread(target=self._replies, args=(pair,), daemon=True)
@@ -71,7 +54,6 @@ class Proxy:
         self._requests(pair)
         back.join()
         self._open -= {client, server}
-        client.close()
         server.close()
 
     def _requests(self, pair: _Pair) -> None:

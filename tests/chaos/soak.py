@@ -13,10 +13,11 @@ from pathlib import Path
 
 from tenantlimits.models import Limit, Tenant, Tier
 from tests.chaos.faults import FAULTS, Fault
-from tests.chaos.fleet import Fleet, Usage, eventually, in_flight, usage_of
+from tests.chaos.fleet import Fleet, Usage, in_flight, usage_of
 from tests.chaos.flood import Flood, flooding, ledger_of
 from tests.chaos.trial import PATIENCE_SECONDS, untold_of, wait_until_quiet
 from tests.chaos.verdict import MOST_STORE_SECONDS, problems_of_counts, usage_in_words
+from tests.polling import eventually
 
 PROMISED = "no request is lost, none is missing in the counts, memory stays as it is"
 AMOUNT_A_SECOND, BURST = 100, 200
@@ -108,7 +109,7 @@ def run(fleet: Fleet, seconds: int, say: Callable[[str], None]) -> Soak:
         soak.usage, soak.still_held = usage_of(soak.acme, soak.bolt), in_flight(soak.acme)
         return not soak.missing and not soak.still_held
 
-    eventually(is_told, PATIENCE_SECONDS)
+    eventually(is_told, PATIENCE_SECONDS, every=0.05)
     return soak
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from tenantlimits.gate.keeper import TICK_SECONDS
 from tests.chaos.faults import Fault
-from tests.chaos.fleet import TIMEOUT_SECONDS, Fleet, Usage, eventually, in_flight, usage_of
+from tests.chaos.fleet import TIMEOUT_SECONDS, Fleet, Usage, in_flight, usage_of
 from tests.chaos.flood import Flood, Seen, flooding, ledger_of
+from tests.polling import eventually
 
 BEFORE_SECONDS, QUIET_SECONDS = 0.5, 0.4
 """Of flood before the fault; and without an answer that was decided without the store, until it is over."""
@@ -136,7 +137,7 @@ def wait_until_quiet(flood: Flood, ended_at: float) -> None:
         last = max([one.answered_at for one in list(flood.seen) if one.degraded], default=0.0)
         return now - max(last, ended_at) > QUIET_SECONDS
 
-    eventually(is_quiet, PATIENCE_SECONDS)
+    eventually(is_quiet, PATIENCE_SECONDS, every=0.05)
 
 
 def _settled(course: Course, acme: str, bolt: str) -> Course:
@@ -145,5 +146,5 @@ def _settled(course: Course, acme: str, bolt: str) -> Course:
     def now() -> Course:
         return replace(course, usage=usage_of(acme, bolt), still_held=in_flight(acme))
 
-    eventually(lambda: now().is_settled, PATIENCE_SECONDS)
+    eventually(lambda: now().is_settled, PATIENCE_SECONDS, every=0.05)
     return now()

@@ -16,10 +16,11 @@ from tenantlimits.domain.periods import US
 from tenantlimits.engine.keys import Identity, keys_of
 from tenantlimits.gate import admit
 from tenantlimits.gate.store import engine_replaced
-from tests.chaos.fleet import LIMIT, PREFIX, Fleet, eventually
+from tests.chaos.fleet import LIMIT, PREFIX, Fleet
 from tests.chaos.proxy import Habit
 from tests.chaos.server import HOST
 from tests.engine.builders import redis_engine
+from tests.polling import eventually
 
 Trouble = Callable[[Fleet, str], AbstractContextManager[None]]
 FILLERS = [f"filler-{n}" for n in range(300)]

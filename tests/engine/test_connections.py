@@ -1,7 +1,6 @@
 """Connections, held or pooled: what breaks is dropped, nothing is sent twice, and nobody reads another's reply."""
 
 import asyncio
-import contextlib
 import gc
 import socket
 import subprocess
@@ -22,7 +21,8 @@ from tenantlimits.engine.connections import Connections
 from tenantlimits.engine.redis import RedisEngine
 from tenantlimits.engine.resp import bulk, command
 from tests.engine.builders import ACME, Caller, bucket, connections_to
-from tests.gate.stores import eventually
+from tests.listening import Listener
+from tests.polling import eventually
 
 
 def packed(*arguments):
@@ -40,47 +40,32 @@ def held(redis_url, kind):
     connections.close()
 
 
-class Silent:
+class Silent(Listener):
     """A server that accepts, answers +OK to all that sets a connection up, and never answers a script."""
 
     def __init__(self) -> None:
         self.received: list[bytes] = []
         self.drip = b""
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.url = f"redis://127.0.0.1:{self._server.getsockname()[1]}/0"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.listen()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                peer, _ = self._server.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(peer,), daemon=True).start()
+    def serve(self, client: socket.socket) -> None:
+        while data := client.recv(65536):
+            self.received.append(data)
+            if b"EVAL" not in data:
+                client.sendall(b"+OK\r\n" * data.count(b"*"))
+            elif self.drip:
+                self._drip(client)
 
-    def _serve(self, peer: socket.socket) -> None:
-        with peer:
-            while data := peer.recv(65536):
-                self.received.append(data)
-                if b"EVAL" not in data:
-                    peer.sendall(b"+OK\r\n" * data.count(b"*"))
-                elif self.drip:
-                    self._drip(peer)
-
-    def _drip(self, peer: socket.socket) -> None:
+    def _drip(self, client: socket.socket) -> None:
         """An endless reply, of which a byte comes before each timeout."""
-        with contextlib.suppress(OSError):
-            peer.sendall(b"$1000000\r\n")
-            while True:
-                time.sleep(0.01)
-                peer.sendall(self.drip)
+        client.sendall(b"$1000000\r\n")
+        while True:
+            time.sleep(0.01)
+            client.sendall(self.drip)
 
     @property
     def scripts(self) -> int:
         return sum(data.count(b"EVAL") for data in self.received)
-
-    def close(self) -> None:
-        self._server.close()
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import redis
@@ -21,13 +20,3 @@ def paused(url: str) -> Iterator[None]:
             yield
         finally:
             client.client_unpause()
-
-
-def eventually(holds: Callable[[], object], seconds: float = 5) -> bool:
-    """Whether it holds within so long; asked until it does."""
-    until = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > until:
-            return False
-        time.sleep(0.005)
-    return True

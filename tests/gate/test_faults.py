@@ -26,7 +26,7 @@ from tests.chaos.faults import FAULTS
 from tests.chaos.proxy import Habit, Proxy
 from tests.chaos.refuser import Refuser
 from tests.chaos.server import Server
-from tests.gate.stores import eventually
+from tests.polling import eventually
 from tests.ports import free_port
 from tests.surfaces import urls
 from tests.surfaces.conftest import SITE, settings_of

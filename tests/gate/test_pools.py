@@ -19,10 +19,10 @@ from tenantlimits.models import Limit, Share, Tenant, Tier
 from tenantlimits.pools import slot
 from tenantlimits.pools.registry import pools
 from tenantlimits.testing import memory_engine
-from tests.gate.stores import eventually
 from tests.gate.test_refusals import counted
+from tests.polling import eventually
 from tests.surfaces.conftest import SITE, settings_of
-from tests.threads import Thread
+from tests.threads import Thread, elsewhere
 
 ANN = {"X-Session": "acme/ann"}
 
@@ -53,15 +53,6 @@ def waits() -> int:
     """How many of acme's operations wait."""
     found = pools.of("workers").standings().get("acme")
     return found.waiting if found else 0
-
-
-def elsewhere(work: Any) -> Any:
-    """What another thread gets."""
-    found: list[Any] = []
-    thread = Thread(target=lambda: found.append(work()))
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 def refused(**asked: Any) -> Any:

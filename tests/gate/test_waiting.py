@@ -17,8 +17,8 @@ from tenantlimits.gate import ahold, hold
 from tenantlimits.gate.policies import policies
 from tenantlimits.gate.waiting import _lines
 from tenantlimits.models import Limit, Tenant, Tier
-from tests.gate.stores import eventually
 from tests.gate.test_refusals import counted
+from tests.polling import eventually
 from tests.surfaces.conftest import SITE, settings_of
 from tests.threads import Thread
 

@@ -20,7 +20,8 @@ from tenantlimits.gate.store import stores
 from tenantlimits.models import Limit, Tenant, Tier, UsageHour
 from tenantlimits.signals import store_degraded, store_recovered
 from tenantlimits.usage import flush
-from tests.gate.stores import eventually, paused
+from tests.gate.stores import paused
+from tests.polling import eventually
 from tests.surfaces.conftest import SITE, settings_of
 
 

@@ -26,7 +26,8 @@ from tenantlimits.pools.fleet import FleetPool
 from tenantlimits.pools.operations import Stage
 from tests.engine.builders import connections_to
 from tests.engine.workers import Place, in_processes
-from tests.gate.stores import eventually, paused
+from tests.gate.stores import paused
+from tests.polling import eventually
 from tests.pools.workers import CAPACITY, SHARE, flood
 
 ONE = Share(1)

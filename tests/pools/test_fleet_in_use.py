@@ -20,9 +20,10 @@ from tenantlimits.models import Share, Tenant, Tier
 from tenantlimits.pools import aslot, slot
 from tenantlimits.pools.fleet import FleetPool
 from tenantlimits.pools.registry import pools
-from tests.gate.stores import eventually, paused
+from tests.gate.stores import paused
+from tests.polling import eventually
 from tests.surfaces.conftest import SITE, settings_of
-from tests.threads import Thread
+from tests.threads import elsewhere
 
 LEASE_SECONDS = 1
 
@@ -60,14 +61,6 @@ def refused(lane: str) -> Any:
     with pytest.raises(LimitExceeded) as error:
         hold(lane=lane, tenant="acme").__enter__()
     return error.value.decision
-
-
-def elsewhere(work: Any) -> Any:
-    found: list[Any] = []
-    thread = Thread(target=lambda: found.append(work()))
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 def test_the_scope_of_the_setting_makes_it_the_fleets(acme: Tenant) -> None:

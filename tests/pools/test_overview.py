@@ -25,7 +25,7 @@ from tenantlimits.pools.overview import fleet_pool, pools_now
 from tenantlimits.pools.registry import pools
 from tenantlimits.pools.reports import MOST_TENANTS, own_report, own_snapshots, snapshots_in
 from tests.engine.builders import connections_to, redis_engine
-from tests.gate.stores import eventually
+from tests.polling import eventually
 from tests.pools.test_fleet import known_for_long
 
 POOLS = {

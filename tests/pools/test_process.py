@@ -7,7 +7,7 @@ import gc
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,6 +15,7 @@ import pytest
 from tenantlimits.domain.errors import QueueFull, QueueTimeout, SlotRefused
 from tenantlimits.domain.shares import PoolRules, Share
 from tenantlimits.pools.process import ProcessPool, Slot
+from tests.polling import eventually
 from tests.pools import virtual
 
 ONE = Share(1)
@@ -31,13 +32,6 @@ def is_idle(pool: ProcessPool) -> bool:
 
 def waiting(pool: ProcessPool) -> int:
     return sum(one.waiting for one in pool.standings().values())
-
-
-def eventually(holds: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 5
-    while not holds() and time.monotonic() < until:
-        time.sleep(0.001)
-    return holds()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from tenantlimits.pools import aslot, slot
 from tenantlimits.pools.process import ProcessPool
 from tenantlimits.pools.registry import pools
 from tenantlimits.tenancy import tenant_context
-from tests.gate.stores import eventually
+from tests.polling import eventually
 from tests.threads import Thread
 
 

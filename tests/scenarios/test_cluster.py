@@ -22,7 +22,7 @@ from tenantlimits.gate.store import stores
 from tenantlimits.models import Limit, Tenant, Tier
 from tenantlimits.policy import invalidate
 from tenantlimits.usage import flush
-from tests.gate.stores import eventually
+from tests.polling import eventually
 from tests.scenarios.cluster import OWNERS, SLOTS, Node, cluster
 from tests.surfaces.conftest import SITE, settings_of
 

@@ -28,7 +28,7 @@ from tenantlimits.gate.store import stores
 from tenantlimits.management.findings import Health
 from tenantlimits.management.server import store
 from tenantlimits.models import Limit, Tenant, Tier
-from tests.gate.stores import eventually
+from tests.polling import eventually
 from tests.ports import HOST, free_port
 from tests.processes import running
 from tests.surfaces.conftest import SITE, settings_of
