@@ -30,6 +30,14 @@ class Amount:
         return format_amount(UNLIMITED if self.units is None else self.units, self.period_seconds)
 
 
+class ReasonField(forms.CharField):
+    """Why somebody does what a form is for."""
+
+    def __init__(self, *, label: StrOrPromise, help_text: StrOrPromise) -> None:
+        widget = forms.TextInput(attrs={"size": 80})
+        super().__init__(label=label, max_length=500, widget=widget, help_text=help_text)
+
+
 class AmountField(forms.CharField):
     """An Amount, typed as "500/min", "12/3s", "6" or "unlimited"."""
 

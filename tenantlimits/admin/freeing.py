@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from tenantlimits.admin.fields import ReasonField
 from tenantlimits.changes import FREED, line
 from tenantlimits.domain.errors import UnknownPool
 from tenantlimits.domain.shares import Standing
@@ -30,11 +31,8 @@ if TYPE_CHECKING:
 class FreeForm(forms.Form):
     """Why."""
 
-    reason = forms.CharField(
-        label=gettext_lazy("Reason"),
-        max_length=500,
-        widget=forms.TextInput(attrs={"size": 80}),
-        help_text=gettext_lazy("Kept in the change log, with your name."),
+    reason = ReasonField(
+        label=gettext_lazy("Reason"), help_text=gettext_lazy("Kept in the change log, with your name.")
     )
 
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from tenantlimits.admin.fields import ReasonField
 from tenantlimits.admin.status import is_over, when
 from tenantlimits.admin.values import TierLimits, change
 from tenantlimits.models import Override
@@ -28,11 +29,8 @@ if TYPE_CHECKING:
 class RevokeForm(forms.Form):
     """Why."""
 
-    reason = forms.CharField(
-        label=gettext_lazy("Reason"),
-        max_length=500,
-        widget=forms.TextInput(attrs={"size": 80}),
-        help_text=gettext_lazy("Kept with the override and in the change log."),
+    reason = ReasonField(
+        label=gettext_lazy("Reason"), help_text=gettext_lazy("Kept with the override and in the change log.")
     )
 
 

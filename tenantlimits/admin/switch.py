@@ -15,6 +15,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from tenantlimits.admin.fields import ReasonField
 from tenantlimits.admin.recorded import PageAdmin
 from tenantlimits.admin.status import when
 from tenantlimits.models import Switch
@@ -35,12 +36,7 @@ class SwitchForm(forms.Form):
     """Where to turn it, and why."""
 
     mode = forms.ChoiceField(label=gettext_lazy("Turn to"), choices=Mode, widget=forms.RadioSelect)
-    reason = forms.CharField(
-        label=gettext_lazy("Why"),
-        max_length=500,
-        widget=forms.TextInput(attrs={"size": 80}),
-        help_text=gettext_lazy("Kept in the change log, with your name."),
-    )
+    reason = ReasonField(label=gettext_lazy("Why"), help_text=gettext_lazy("Kept in the change log, with your name."))
 
     def __init__(self, *args: Any, current: Switch, **kwargs: Any) -> None:  # Any: the arguments of Form, handed on
         super().__init__(*args, **kwargs)

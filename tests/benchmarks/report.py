@@ -6,13 +6,17 @@ import json
 import math
 import os
 import platform
-from collections.abc import Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.benchmarks.rows import Row
+
+T = TypeVar("T")
 
 SCHEMA = 1
 HEAD = f"{'id':5}{'what':68}{'must':>8}{'goal':>8}{'measured':>12}  "
@@ -31,6 +35,20 @@ class Report:
         rows = [asdict(row) | {"verdict": row.verdict} for row in self.rows]
         whole = {"schema": SCHEMA, "month": self.month, "machine": dict(self.machine), "rows": rows}
         return json.dumps(whole, indent=1) + "\n"
+
+
+def announced(parts: Sequence[T], about: Callable[[T], str]) -> Iterator[T]:
+    """The parts of a run one by one; the terminal is told which is under way, and how long each took."""
+    for number, part in enumerate(parts, start=1):
+        _say(f"[{number}/{len(parts)}] {about(part)} ...")
+        begun = time.monotonic()
+        yield part
+        _say(f"[{number}/{len(parts)}] {about(part)}: {time.monotonic() - begun:.0f} s")
+
+
+def _say(text: str) -> None:
+    # To the terminal, and not among the rows where those are sent somewhere.
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - that is what it is for
 
 
 def read(text: str) -> Report:

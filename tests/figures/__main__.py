@@ -10,7 +10,6 @@ import argparse
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -64,16 +63,8 @@ def measured(ids: Sequence[str]) -> Iterator[Figure]:
         )
         if one.id in ids
     ]
-    for number, experiment in enumerate(chosen, start=1):
-        begun = time.monotonic()
-        _say(f"[{number}/{len(chosen)}] {experiment.id}: {experiment.way} ...")
+    for experiment in report.announced(chosen, lambda one: f"{one.id}: {one.way}"):
         yield from experiment.figures()
-        _say(f"[{number}/{len(chosen)}] {experiment.id}: {experiment.way}: {time.monotonic() - begun:.0f} s")
-
-
-def _say(text: str) -> None:
-    # To the terminal, and not among the rows where those are sent somewhere.
-    print(text, file=sys.stderr, flush=True)
 
 
 def _set_django_up(server: Server, folder: Path) -> None:
